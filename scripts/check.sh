@@ -1,0 +1,93 @@
+#!/bin/bash
+# Everything CI runs, on your machine, in the order that fails fastest.
+# usage: scripts/check.sh [quick] [--tested]
+#   quick      format, lint, the dev build with its tests, each header alone
+#   --tested   scripts/test.sh has just passed: its results are counted, not made again
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
+quick=false tested=false
+for argument; do
+    case $argument in
+        quick) quick=true ;;
+        --tested) tested=true ;;
+        *) echo "usage: scripts/check.sh [quick] [--tested]" >&2; exit 2 ;;
+    esac
+done
+
+# The last lines say how many tests ran, over all presets, and what failed.
+conclude() {
+    local status=$?
+    [ "$status" != 0 ] || step "all checks passed"
+    print_results
+    [ "$status" = 0 ] || echo "FAILED: $doing"
+    exit "$status"
+}
+doing=start
+begin() { doing=$*; step "$*"; }
+
+# test_preset PRESET [CTEST ARGUMENT...]
+test_preset() {
+    begin "$1: build"
+    build "$1"
+    begin "$1: tests"
+    run_tests "$@"
+}
+
+# Tracked files, and new ones that are not ignored; in a tarball, all.
+files() { git ls-files -co --exclude-standard "$@" 2>/dev/null || find . -name "$1" -not -path './build/*'; }
+existing() { while IFS= read -r file; do [ ! -f "$file" ] || printf '%s\n' "$file"; done; }
+
+trap conclude EXIT
+begin packages
+scripts/deps.sh
+
+if $tested; then
+    begin "dev: tests have just passed"
+    add_results dev
+fi
+
+begin format
+mapfile -t sources < <({ files '*.hpp'; files '*.cpp'; } | existing)
+clang-format --dry-run --Werror "${sources[@]}"
+
+begin layers
+scripts/check_layers.py
+
+begin "memory orders have reasons"
+scripts/check_orders.py
+
+begin "atomics are in docs/memory_model.md"
+scripts/check_atomics.py
+
+begin shellcheck
+mapfile -t shell_scripts < <(files '*.sh' | existing)
+shellcheck -x .ci/run "${shell_scripts[@]}"
+
+$tested || test_preset dev
+
+begin "each header alone"
+build dev -- all_verify_interface_header_sets
+! $quick || exit 0
+
+test_preset clang-dev
+
+begin clang-tidy
+find src -name '*.cpp' -print0 |
+    quietly xargs -0 -r -n 1 -P 2 clang-tidy -p build/clang-dev --quiet
+
+# Models, the scripts' own tests and the installed files do not depend on the preset: once for each
+# compiler is enough.  The shared library is installed differently.
+for preset in asan tsan clang-asan clang-tsan release; do
+    test_preset "$preset" -LE 'model|script|install'
+done
+test_preset shared -LE 'model|script'
+
+begin "verge-bench --all --quick"
+build release -- verge-bench
+build/release/bench/verge-bench --all --quick
+
+begin "each memory order is needed"
+scripts/mutate_orders.py

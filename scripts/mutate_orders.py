@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Weakens each explicit memory order one step and shows that a model then fails.
+
+usage: scripts/mutate_orders.py [--jobs N] [--limit SECONDS] [UNIT...]      e.g. ... parker
+
+A model, tests/model/<unit>_model.cpp, names the files that it covers:  // mutates: <file>...
+Each memory order in their code is weakened alone, in a copy, and the models are compiled and run:
+
+    killed     a model found a failure: the order is needed, and the model would notice
+    survived   it found none: the order is too strong, or the model too weak
+    excused    survived, and the source says why, on the line or in the comment just above:
+               // not mutated: <reason>
+    timed out  it neither failed nor ended: no proof, counted as a survivor
+    error      it did not compile: no proof
+
+The script fails on survivors, errors, and models that name no file or fail unchanged.
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+from check_atomics import code_of  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RELACY = pathlib.Path("/usr/include")
+COMPILE = ["g++", "-std=c++20", "-O1", "-w"]
+
+ORDER = re.compile(r"\bmemory_order(?:_|::)(consume|acquire|release|acq_rel|seq_cst)\b")
+ANY_ORDER = re.compile(r"\bmemory_order(?:_|::)\w+")
+MUTATES = re.compile(r"^//\s*mutates:\s*(.+)$", re.M)
+EXCUSE = re.compile(r"//.*\bnot mutated:\s*\S")
+
+LOADS = {"load", "test", "wait"}
+STORES = {"store", "clear"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    path: pathlib.Path  # relative to the root
+    line: int
+    begin: int  # where the order's last word stands in the file
+    end: int
+    operation: str
+    old: str
+    new: str
+    excused: bool
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.operation}: {self.old} -> {self.new}"
+
+
+def operation_at(code: str, at: int) -> tuple[str, int]:
+    """The function in whose argument list `at` stands, and where that list begins."""
+    depth = 0
+    for i in range(at - 1, -1, -1):
+        if code[i] in ")]}":
+            depth += 1
+        elif code[i] in "([{":
+            if depth > 0:
+                depth -= 1
+                continue
+            name = re.search(r"(\w+)\s*$", code[:i])
+            if code[i] == "(" and name:
+                return name[1], i + 1
+        elif code[i] == ";" and depth == 0:
+            break
+    return "?", at
+
+
+def weaker(order: str, operation: str, is_failure: bool) -> list[str]:
+    if order in ("acquire", "release", "consume"):
+        return ["relaxed"]
+    if order == "acq_rel":
+        return ["acquire", "release"]
+    if is_failure or operation in LOADS:
+        return ["acquire"]
+    return ["release"] if operation in STORES else ["acq_rel"]
+
+
+def is_excused(lines: list[str], index: int) -> bool:
+    if EXCUSE.search(lines[index]):
+        return True
+    while index > 0 and lines[index - 1].lstrip().startswith("//"):
+        index -= 1
+        if EXCUSE.search(lines[index]):
+            return True
+    return False
+
+
+def mutants_of(path: pathlib.Path, text: str) -> list[Mutant]:
+    code = code_of(text)
+    lines = text.splitlines()
+    found = []
+    for match in ORDER.finditer(code):
+        operation, arguments = operation_at(code, match.start())
+        is_failure = operation.startswith("compare_exchange") and bool(
+            ANY_ORDER.search(code, arguments, match.start()))
+        line = code.count("\n", 0, match.start())
+        for new in weaker(match[1], operation, is_failure):
+            found.append(Mutant(path, line + 1, match.start(1), match.end(1),
+                                operation + (" failure" if is_failure else ""), match[1], new,
+                                is_excused(lines, line)))
+    return found
+
+
+def copy_relacy(scratch: pathlib.Path) -> pathlib.Path:
+    """A relacy whose compare_exchange takes every pair of orders.
+
+    C++17 lets the failure order be stronger than the success order.  Relacy takes such a pair for
+    a weaker one, or lets the exchange fail: a mutant would die of that, and prove nothing.
+    """
+    include = scratch / "relacy"
+    shutil.copytree(RELACY / "relacy", include / "relacy")
+    header = include / "relacy" / "atomic.hpp"
+    text = header.read_text()
+    begin = re.search(
+        r"bool compare_exchange\(bool_t<spurious_failures>, T& cmp, T xchg, memory_order mo, "
+        r"memory_order failure_mo, debug_info_param info\)\s*\{", text)
+    end = text.find("T exchange(T xchg", begin.end() if begin else 0)
+    if not begin or end < 0:
+        sys.exit("mutate_orders: this relacy's compare_exchange is not the one known here")
+    orders = {"relaxed": "relaxed", "consume": "acquire", "acquire": "acquire",
+              "release": "release", "acq_rel": "acq_rel", "seq_cst": "seq_cst"}
+    body = ""
+    for success, rmw in orders.items():
+        for failure in ("relaxed", "consume", "acquire", "seq_cst"):
+            body += (f"        if (mo == mo_{success} && failure_mo == mo_{failure})\n"
+                     f"            return compare_swap_impl<spurious_failures, mo_{success}, "
+                     f"&thread_info_base::atomic_rmw_{rmw}, mo_{failure}, "
+                     f"&thread_info_base::atomic_load_{orders[failure]}_rmw>(cmp, xchg, info);\n")
+    body += "        RL_VERIFY(false);\n        return false;\n    }\n\n    "
+    header.write_text(text[: begin.end()] + "\n" + body + text[end:])
+    return include
+
+
+class Runner:
+    def __init__(self, scratch: pathlib.Path, limit: float):
+        self.scratch = scratch
+        self.limit = limit
+        self.relacy = copy_relacy(scratch)
+
+    def run(self, model: pathlib.Path, mutant: Mutant | None) -> tuple[str, str]:
+        """(`passed`, `failed`, `timed out` or `error`, what was printed)."""
+        with tempfile.TemporaryDirectory(dir=self.scratch) as name:
+            tree = pathlib.Path(name)
+            for folder in ("include", "src"):
+                if (ROOT / folder).exists():
+                    shutil.copytree(ROOT / folder, tree / folder)
+            if mutant:
+                file = tree / mutant.path
+                text = file.read_text()
+                file.write_text(text[: mutant.begin] + mutant.new + text[mutant.end :])
+            program = tree / "model"
+            compiled = subprocess.run(
+                [*COMPILE, "-I", tree / "include", "-I", tree / "src", "-I", ROOT / "tests",
+                 "-isystem", self.relacy, model, "-o", program, "-pthread"],
+                capture_output=True, text=True, errors="replace")
+            if compiled.returncode != 0:
+                return "error", compiled.stderr
+            try:
+                ran = subprocess.run([program], capture_output=True, text=True, errors="replace",
+                                     timeout=self.limit)
+            except subprocess.TimeoutExpired:
+                return "timed out", ""
+            return ("passed" if ran.returncode == 0 else "failed"), ran.stdout + ran.stderr
+
+    def run_all(self, mutant: Mutant, models: list[pathlib.Path]) -> tuple[str, str]:
+        """The first failure or error of the models; else the worst of what they said."""
+        worst = "passed", ""
+        for model in models:
+            result = self.run(model, mutant)
+            if result[0] in ("failed", "error"):
+                return result
+            worst = result if result[0] == "timed out" else worst
+        return worst
+
+
+def verdict(result: str, mutant: Mutant) -> str:
+    if result == "failed":
+        return "killed"
+    if result == "error":
+        return "error"
+    if mutant.excused:
+        return "excused"
+    return "survived" if result == "passed" else "timed out"
+
+
+def unmodelled(covered: set[pathlib.Path]) -> list[str]:
+    """The files with orders to weaken that no model covers."""
+    found = []
+    for path in sorted([*ROOT.glob("include/**/*.hpp"), *ROOT.glob("src/**/*.?pp")]):
+        relative = path.relative_to(ROOT)
+        mutants = [] if relative in covered else mutants_of(relative, path.read_text())
+        if mutants:
+            found.append(f"{relative} ({len(mutants)} mutants)")
+    return found
+
+
+def jobs_of(models: list[pathlib.Path]) -> tuple[dict[Mutant, list[pathlib.Path]], int]:
+    """The mutants with the models that may kill them, and how many models cannot be used."""
+    jobs, bad = {}, 0
+    for model in models:
+        files = [pathlib.Path(f) for m in MUTATES.finditer(model.read_text()) for f in m[1].split()]
+        missing = [f for f in files if not (ROOT / f).is_file()]
+        if not files or missing:
+            said = f"no such file: {missing[0]}" if missing else "no line `// mutates: <file>`"
+            print(f"error      {model.relative_to(ROOT)}: {said}")
+            bad += 1
+            continue
+        for file in files:
+            for mutant in mutants_of(file, (ROOT / file).read_text()):
+                jobs.setdefault(mutant, []).append(model)
+    return jobs, bad
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("units", nargs="*", help="only these models, e.g. parker")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time (2)")
+    parser.add_argument("--limit", type=float, default=300, help="seconds a model may run (300)")
+    options = parser.parse_args()
+
+    if not (RELACY / "relacy" / "atomic.hpp").exists():
+        print("mutate_orders: relacy-dev is missing, nothing is checked")
+        return 1
+    all_models = sorted((ROOT / "tests/model").glob("*_model.cpp"))
+    models = [m for m in all_models
+              if not options.units or m.stem.removesuffix("_model") in options.units]
+    if not models:
+        print("mutate_orders: no such model")
+        return 1
+    jobs, bad = jobs_of(models)
+
+    count = dict.fromkeys(("killed", "survived", "excused", "timed out", "error"), 0)
+    excuses: dict[tuple, bool] = {}  # an excused line -> a mutant of it survived
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="verge-mutants-") as name, \
+            concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        runner = Runner(pathlib.Path(name), options.limit)
+        used = sorted({model for models in jobs.values() for model in models})
+        unchanged = list(pool.map(lambda model: runner.run(model, None), used))
+        for model, (result, output) in zip(used, unchanged):
+            if result != "passed":
+                print(f"error      {model.relative_to(ROOT)} unchanged: {result}\n{output[-2000:]}")
+                bad += 1
+        if bad:
+            return 1
+        results = pool.map(lambda job: runner.run_all(*job), jobs.items())
+        for mutant, (result, output) in zip(jobs, results):
+            said = verdict(result, mutant)
+            count[said] += 1
+            print(f"{said:10} {mutant}", flush=True)
+            if said == "error":
+                print(output[-2000:])
+            if mutant.excused:
+                place = (mutant.path, mutant.line)
+                excuses[place] = excuses.get(place, False) or said != "killed"
+
+    for (path, line), needed in excuses.items():
+        if not needed:
+            print(f"note: {path}:{line}: `not mutated` is no longer true, every mutant was killed")
+    if not options.units:
+        for file in unmodelled({mutant.path for mutant in jobs}):
+            print(f"note: no model covers {file}")
+    print(f"{len(jobs)} mutants: " + ", ".join(f"{n} {what}" for what, n in count.items()) +
+          f"; {time.monotonic() - began:.0f} s")
+    return 1 if count["survived"] or count["timed out"] or count["error"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+// A stranger's program: uses an installed Verge, both its headers and its library.
+#include <verge/verge.hpp>
+
+#include <chrono>
+#include <thread>
+
+int main() {
+    using namespace std::chrono_literals;
+    verge::parker parker;
+    verge::callback wake = [&] { parker.unpark(); };
+    std::thread waker(std::move(wake));
+    const bool woken = parker.park(verge::deadline_after(verge::steady_source{}.now(), 60s));
+    waker.join();
+
+    verge::manual_clock clock;
+    clock.advance(24h);
+    return woken && clock.now() == verge::time_point(24h) ? 0 : 1;
+}
