@@ -1,0 +1,145 @@
+// verge/base/clock.hpp -- the one notion of time every layer shares.
+//
+// A deadline is a point on CLOCK_MONOTONIC, in nanoseconds.  Wall-clock time never enters the
+// library: a change of date must not fire a timer.  Queues do not read any clock at all and count
+// ticks; the caller passes `now`, and one tick_scale converts.  That is what lets every queue test
+// run on virtual time (verge/base/manual_clock.hpp).
+//
+//     verge::steady_source source;
+//     auto deadline = verge::deadline_after(source.now(), 5s);
+//     verge::tick_scale scale(1ms, source.now());
+//     queue.arm_at(timer, scale.ticks_ceil(deadline));      // later: queue.advance(
+//                                                           //     scale.ticks_floor(source.now()))
+//
+// It is not for dates, time zones or the time of another process.
+//
+// Thread safety: all of this is values and pure functions; use them from any thread.
+// Exceptions: only the constructor of tick_scale throws.
+
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <ratio>
+#include <stdexcept>
+
+namespace verge {
+
+using duration = std::chrono::nanoseconds;
+using clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, in libstdc++ and in libc++
+using time_point = std::chrono::time_point<clock, duration>;
+
+/// The deadline that never comes.
+inline constexpr time_point never = time_point::max();
+
+/// The last time that does come.  Sums of a finite time that must stay finite stop here.
+inline constexpr time_point last_time = never - duration(1);
+
+/// `now + delay`, stopping at `never` instead of overflowing.  A delay <= 0 gives `now`.
+[[nodiscard]] constexpr time_point deadline_after(time_point now, duration delay) noexcept {
+    if (delay <= duration::zero()) return now;
+    // A time before the epoch has room for any delay, and `never - now` would overflow.
+    if (now > time_point{} && delay > never - now) return never;
+    return now + delay;
+}
+
+/// The same for a delay in coarser units, such as `hours::max()`, that nanoseconds cannot hold.
+template <std::signed_integral Rep, class Period>
+requires(std::ratio_divide<Period, std::nano>::num > 1 &&
+         std::ratio_divide<Period, std::nano>::den == 1) [[nodiscard]] constexpr time_point
+    deadline_after(time_point now, std::chrono::duration<Rep, Period> delay) noexcept {
+    using wide = std::chrono::duration<std::int64_t, Period>;
+    if (wide(delay) <= wide::zero()) return now;
+    if (wide(delay) > std::chrono::duration_cast<wide>(duration::max())) return never;
+    return deadline_after(now, std::chrono::duration_cast<duration>(wide(delay)));
+}
+
+/// Anything that can tell the time: `steady_source` in production, `manual_clock` in tests.
+template <class T>
+concept time_source = requires(const T& source) {
+    { source.now() }
+    noexcept->std::same_as<time_point>;
+};
+
+/// CLOCK_MONOTONIC itself.
+struct steady_source {
+    [[nodiscard]] time_point now() const noexcept {
+        return std::chrono::time_point_cast<duration>(clock::now());
+    }
+};
+
+static_assert(time_source<steady_source>);
+
+/// Converts time to the unsigned 64-bit ticks that queues count, and back.  A value.
+///
+/// Tick 0 is the origin, tick k the time origin + k * resolution.  A deadline is rounded up and
+/// "now" is rounded down, so a timer may fire up to one resolution late, and:
+///   NeverFiresEarly      ticks_floor(now) >= ticks_ceil(d) only if now >= d, for now >= origin.
+///   ComesBackNoEarlier   time_of(ticks_ceil(t)) >= t.
+///   NeverStaysNever      `never` is tick 2^64 - 1 both ways, and no other time is.
+/// Times before the origin are tick 0: the origin is to be no later than the first `now`.
+///
+/// A resolution of 1 ns costs no division; another one costs one, to ticks only.
+class tick_scale {
+public:
+    /// Throws std::invalid_argument if the resolution is below 1 ns, or the origin is `never`.
+    constexpr explicit tick_scale(duration resolution, time_point origin = time_point{})
+        : origin_(bits(origin)), resolution_(static_cast<std::uint64_t>(resolution.count())) {
+        if (resolution < duration(1)) {
+            throw std::invalid_argument("verge::tick_scale: a resolution below 1 ns");
+        }
+        if (origin == never) throw std::invalid_argument("verge::tick_scale: the origin is never");
+    }
+
+    /// For deadlines: the first tick at or after `when`.
+    [[nodiscard]] constexpr std::uint64_t ticks_ceil(time_point when) const noexcept {
+        if (when == never) return never_tick;
+        const std::uint64_t distance = since_origin(when);
+        if (resolution_ == 1) return distance;
+        const std::uint64_t whole = distance / resolution_;
+        return whole + (whole * resolution_ != distance ? 1 : 0);
+    }
+
+    /// For "now": the last tick at or before `when`.
+    [[nodiscard]] constexpr std::uint64_t ticks_floor(time_point when) const noexcept {
+        if (when == never) return never_tick;
+        const std::uint64_t distance = since_origin(when);
+        return resolution_ == 1 ? distance : distance / resolution_;
+    }
+
+    /// The time of a tick, stopping at last_time; `never` for 2^64 - 1 only.
+    [[nodiscard]] constexpr time_point time_of(std::uint64_t tick) const noexcept {
+        if (tick == never_tick) return never;
+        std::uint64_t distance = 0;
+        if (__builtin_mul_overflow(tick, resolution_, &distance)) return last_time;
+        if (distance > bits(last_time) - origin_) return last_time;
+        return time_point(duration(static_cast<std::int64_t>(origin_ + distance)));
+    }
+
+    [[nodiscard]] constexpr duration resolution() const noexcept {
+        return duration(static_cast<std::int64_t>(resolution_));
+    }
+    [[nodiscard]] constexpr time_point origin() const noexcept {
+        return time_point(duration(static_cast<std::int64_t>(origin_)));
+    }
+
+private:
+    static constexpr std::uint64_t never_tick = std::numeric_limits<std::uint64_t>::max();
+
+    // Two's complement: differences of these are exact, though those of signed counts overflow.
+    static constexpr std::uint64_t bits(time_point when) noexcept {
+        return static_cast<std::uint64_t>(when.time_since_epoch().count());
+    }
+
+    // At most 2^64 - 2 for a finite time, which is why no finite deadline becomes never_tick.
+    [[nodiscard]] constexpr std::uint64_t since_origin(time_point when) const noexcept {
+        return when <= origin() ? 0 : bits(when) - origin_;
+    }
+
+    std::uint64_t origin_;
+    std::uint64_t resolution_;
+};
+
+}  // namespace verge

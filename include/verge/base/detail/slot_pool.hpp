@@ -1,0 +1,314 @@
+// verge/base/detail/slot_pool.hpp -- type-stable slots with 64-bit ids that are never given twice.
+//
+// A slot holds one T, made when the slot is first used and kept, also while the slot is free, until
+// its chunk is given back: what a T owns must be released by the user before free().  Slots stand
+// in chunks of 1024, taken from the system and given back by trim().
+//
+// An id is (generation, chunk number, place): 32 + 22 + 10 bits.  Freeing a slot raises its
+// generation, so the id is stale from then on; a slot whose generation would come round again is
+// retired instead.  Chunk numbers are process-wide (slot_registry), so an id of another pool is
+// recognised as well.  find() takes any 64-bit value and costs three loads.  0 is never an id.
+//
+// take(), free(), adopt() and trim() never allocate and never call the system: they are made for
+// the inside of a lock.  When take() finds no slot, make a chunk outside the lock and adopt() it
+// inside; what trim() returns goes back to the system when it is destroyed, outside.
+//
+// Thread safety: none, its owner has a lock; but chunk lists that are in no pool are free of it,
+// and owner_of() may be asked from anywhere.
+
+#pragma once
+
+#include <verge/base/detail/annotate.hpp>
+#include <verge/base/detail/assert.hpp>
+#include <verge/base/detail/pages.hpp>
+#include <verge/base/detail/slot_registry.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace verge::detail {
+
+template <class T>
+class slot_pool {
+    struct slot;
+    struct chunk;
+
+public:
+    static constexpr unsigned chunk_bits = 10;
+    static constexpr std::size_t chunk_slots = std::size_t{1} << chunk_bits;
+    static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+    /// Chunks that are in no pool: on their way in or out.  Owns them.
+    class chunk_list {
+    public:
+        chunk_list() noexcept = default;
+        chunk_list(chunk_list&& other) noexcept
+            : head_(std::exchange(other.head_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+        chunk_list& operator=(chunk_list&& other) noexcept {
+            std::swap(head_, other.head_);
+            std::swap(size_, other.size_);
+            return *this;
+        }
+        ~chunk_list() {
+            while (head_ != nullptr)
+                delete pop();
+        }
+        chunk_list(const chunk_list&) = delete;
+        chunk_list& operator=(const chunk_list&) = delete;
+
+        [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
+        [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+    private:
+        friend class slot_pool;
+        void push(chunk* c) noexcept {
+            c->next = std::exchange(head_, c);
+            ++size_;
+        }
+        [[nodiscard]] chunk* pop() noexcept {
+            --size_;
+            return std::exchange(head_, head_->next);
+        }
+
+        chunk* head_ = nullptr;
+        std::size_t size_ = 0;
+    };
+
+    /// At most `limit` slots are in use at one time.
+    explicit slot_pool(std::size_t limit = unlimited) noexcept : limit_(limit) {}
+
+    slot_pool(const slot_pool&) = delete;
+    slot_pool& operator=(const slot_pool&) = delete;
+
+    /// A free slot, with a new id; nullptr if there is none, see full().
+    [[nodiscard]] T* take() noexcept {
+        if (size_ >= limit_) return nullptr;
+        slot* s = free_;
+        if (s != nullptr) {
+            free_ = s->next;
+            unpoison_kept(&s->value, sizeof(T));
+        } else {
+            s = fresh_slot();
+            if (s == nullptr) return nullptr;
+        }
+        s->next = s;
+        ++size_;
+        return &s->value;
+    }
+
+    /// Whether take() fails because the limit is reached, and not for want of a chunk.
+    [[nodiscard]] bool full() const noexcept { return size_ >= limit_; }
+
+    /// Ends the slot's present use: its id is stale from now on.
+    void free(T& value) noexcept {
+        slot& s = slot_of(value);
+        VERGE_ASSERT(s.next == &s, "a slot is freed twice");
+        --size_;
+        ++s.generation;
+        if (s.generation == slot_registry::last_generation) {
+            s.next = nullptr;
+            ++retired_;
+            return;
+        }
+        s.next = free_;
+        free_ = &s;
+        poison(&s.value, sizeof(T));
+    }
+
+    /// The slot that `id` names, or nullptr if that is over, or never was, or is not of this pool.
+    [[nodiscard]] T* find(std::uint64_t id) const noexcept {
+        const auto index = static_cast<std::uint32_t>(id);
+        void* const memory = slot_registry::chunk_of(index >> chunk_bits, this);
+        if (memory == nullptr) return nullptr;
+        const chunk& c = *static_cast<chunk*>(memory);
+        const std::size_t place = index & (chunk_slots - 1);
+        if (place >= c.used) return nullptr;
+        slot& s = c.slots[place];
+        if (s.generation != id >> 32 || s.next != &s) return nullptr;
+        return &s.value;
+    }
+
+    /// The id of a slot in use.
+    [[nodiscard]] static std::uint64_t id_of(const T& value) noexcept {
+        const slot& s = slot_of(value);
+        return std::uint64_t{s.generation} << 32 | s.index;
+    }
+
+    /// The pool whose slot `id` may name, as an address to compare; nullptr if nobody's.
+    [[nodiscard]] static const void* owner_of(std::uint64_t id) noexcept {
+        return slot_registry::owner_of(static_cast<std::uint32_t>(id) >> chunk_bits);
+    }
+
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }        ///< Slots in use.
+    [[nodiscard]] std::size_t retired() const noexcept { return retired_; }  ///< Slots used up.
+    [[nodiscard]] std::size_t capacity() const noexcept {                    ///< Slots usable.
+        return chunks_.size() * chunk_slots - retired_;
+    }
+
+    /// Chunks for `slots` slots.  Allocates: throws std::bad_alloc.
+    [[nodiscard]] static chunk_list make_chunks(std::size_t slots = 1) {
+        if (slots > chunk_slots << slot_registry::number_bits) throw std::bad_alloc();
+        chunk_list made;
+        while (made.size() * chunk_slots < slots)
+            made.push(new chunk);
+        return made;
+    }
+
+    /// Adds the slots of these chunks to the pool.  O(chunks), if they come from make_chunks().
+    void adopt(chunk_list added) noexcept {
+        while (!added.empty()) {
+            chunk* const c = added.pop();
+            slot_registry::assign(c->number, this, c);
+            retired_ += c->retired();
+            insert(c);
+        }
+    }
+
+    /// take(), making room where it is needed: for owners without a lock.  nullptr only if full().
+    [[nodiscard]] T* take_or_grow() {
+        T* value = take();
+        if (value != nullptr || full()) return value;
+        adopt(make_chunks());
+        return take();
+    }
+
+    /// A place in the pool, for next_in_use().  Valid while no chunk is adopted or trimmed.
+    class cursor {
+        friend class slot_pool;
+        chunk* at = nullptr;
+        std::size_t place = 0;
+        bool begun = false;
+    };
+
+    /// The next slot in use, in no promised order, or nullptr at the end.  Slots may be taken and
+    /// freed between the calls.
+    [[nodiscard]] T* next_in_use(cursor& c) const noexcept {
+        if (!c.begun) c.at = chunks_.head_;
+        c.begun = true;
+        for (; c.at != nullptr; c.at = c.at->next, c.place = 0) {
+            while (c.place < c.at->used) {
+                slot& s = c.at->slots[c.place++];
+                if (s.next == &s) return &s.value;
+            }
+        }
+        return nullptr;
+    }
+
+    /// Parts with the chunks that have no slot in use.  O(capacity).
+    [[nodiscard]] chunk_list trim() noexcept {
+        chunk_list all(std::move(chunks_));
+        chunk_list idle;
+        free_ = nullptr;
+        fresh_ = nullptr;
+        while (!all.empty()) {
+            chunk* const c = all.pop();
+            if (c->idle()) {
+                retired_ -= c->retired();
+                slot_registry::assign(c->number, nullptr, nullptr);
+                idle.push(c);
+            } else {
+                insert(c);
+            }
+        }
+        return idle;
+    }
+
+private:
+    struct slot {
+        T value;                       // first: a T* is its slot's address
+        slot* next = nullptr;          // in use: itself; free: the next free one; retired: nullptr
+        std::uint32_t generation = 0;  // of the present use, or of the next one
+        std::uint32_t index = 0;       // chunk number and place, for ever
+    };
+
+    // Gives its memory and its number back when it is destroyed.
+    struct chunk {
+        chunk() {
+            const slot_registry::claim claim = slot_registry::take();
+            number = claim.number;
+            generation = claim.generation;
+            try {
+                slots = static_cast<slot*>(map_pages(sizeof(slot) * chunk_slots));
+            } catch (...) {
+                slot_registry::give_back(number, generation);
+                throw;
+            }
+        }
+        ~chunk() {
+            std::uint32_t unused = generation;
+            for (std::size_t i = 0; i < used; ++i) {
+                slot& s = slots[i];
+                // A slot in use has given its generation out, a free one has not.
+                const std::uint32_t next_one = s.generation + (s.next == &s ? 1 : 0);
+                if (next_one > unused) unused = next_one;
+                unpoison_kept(&s.value, sizeof(T));
+                s.~slot();
+            }
+            unmap_pages(slots, sizeof(slot) * chunk_slots);
+            slot_registry::give_back(number, unused);
+        }
+        chunk(const chunk&) = delete;
+        chunk& operator=(const chunk&) = delete;
+
+        [[nodiscard]] bool idle() const noexcept {
+            for (std::size_t i = 0; i < used; ++i) {
+                if (slots[i].next == &slots[i]) return false;
+            }
+            return true;
+        }
+        [[nodiscard]] std::size_t retired() const noexcept {
+            std::size_t count = 0;
+            for (std::size_t i = 0; i < used; ++i) {
+                if (slots[i].generation == slot_registry::last_generation) ++count;
+            }
+            return count;
+        }
+
+        slot* slots = nullptr;
+        std::size_t used = 0;         // slots made so far; the others are untouched memory
+        chunk* next = nullptr;        // in its chunk_list
+        chunk* next_fresh = nullptr;  // while it has slots never used: in the pool's fresh_
+        std::uint32_t number = 0;
+        std::uint32_t generation = 0;  // that its slots start with
+    };
+
+    static slot& slot_of(const T& value) noexcept {
+        return *reinterpret_cast<slot*>(const_cast<T*>(&value));
+    }
+
+    // Makes what a chunk has to offer available: its free slots and those never used.
+    void insert(chunk* c) noexcept {
+        for (std::size_t i = c->used; i-- > 0;) {
+            slot& s = c->slots[i];
+            if (s.next == &s || s.generation == slot_registry::last_generation) continue;
+            s.next = free_;
+            free_ = &s;
+        }
+        if (c->used < chunk_slots) c->next_fresh = std::exchange(fresh_, c);
+        chunks_.push(c);
+    }
+
+    // A slot that has never been used, made now.
+    slot* fresh_slot() noexcept {
+        chunk* const c = fresh_;
+        if (c == nullptr) return nullptr;
+        slot* const s = ::new (static_cast<void*>(&c->slots[c->used])) slot;
+        s->generation = c->generation;
+        s->index = c->number << chunk_bits | static_cast<std::uint32_t>(c->used);
+        if (++c->used == chunk_slots) fresh_ = c->next_fresh;
+        return s;
+    }
+
+    chunk_list chunks_;
+    slot* free_ = nullptr;    // linked through next; the last freed is taken first: it is warm
+    chunk* fresh_ = nullptr;  // the chunks with slots never used, linked through next_fresh
+    std::size_t size_ = 0;
+    std::size_t retired_ = 0;
+    std::size_t limit_;
+};
+
+}  // namespace verge::detail

@@ -1,0 +1,39 @@
+#include <verge/base/detail/fork_guard.hpp>
+#include <verge/base/detail/pages.hpp>
+
+#include <mutex>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace verge::detail {
+
+namespace {
+
+// The mark of this process, on the page that children find empty.  Never unmapped.
+std::atomic<std::uint64_t>* wiped_word = nullptr;
+// Marks given so far in this process and its ancestors: copied by fork, so a child's next mark
+// differs from the mark of every object that it inherited.
+std::uint64_t marks_given = 0;
+constinit std::mutex guard_lock;
+
+}  // namespace
+
+fork_guard::fork_guard() {
+    const std::lock_guard hold(guard_lock);
+    if (wiped_word == nullptr) {
+        const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+        void* const page = map_pages(bytes);
+        // Refused by kernels before 4.14 only: then a child is not recognised.
+        ::madvise(page, bytes, MADV_WIPEONFORK);
+        wiped_word = static_cast<std::atomic<std::uint64_t>*>(page);
+    }
+    // relaxed, twice: under the lock; other threads of this process never see it change.
+    if (wiped_word->load(std::memory_order_relaxed) == 0) {
+        wiped_word->store(++marks_given, std::memory_order_relaxed);
+    }
+    word_ = wiped_word;
+    mark_ = wiped_word->load(std::memory_order_relaxed);  // relaxed: as above
+}
+
+}  // namespace verge::detail

@@ -1,0 +1,54 @@
+#include <verge/base/detail/slot_registry.hpp>
+#include <verge/base/detail/spin_lock.hpp>
+
+#include <memory>
+#include <new>
+
+namespace verge::detail {
+
+constinit std::atomic<slot_registry::leaf*> slot_registry::root[std::size_t{1} << root_bits] = {};
+
+namespace {
+
+constinit spin_lock registry_lock;
+constexpr std::uint32_t no_number = 0xFFFF'FFFF;
+
+// Numbers below `fresh` have been used; those given back are linked from `free_head`.
+std::uint32_t fresh VERGE_GUARDED_BY(registry_lock) = 0;
+std::uint32_t free_head VERGE_GUARDED_BY(registry_lock) = no_number;
+
+}  // namespace
+
+slot_registry::claim slot_registry::take() {
+    std::unique_ptr<leaf> spare;  // made outside the lock, used if the next number needs one
+    for (;;) {
+        {
+            const lock_scope hold(registry_lock);
+            if (free_head != no_number) {
+                const std::uint32_t number = free_head;
+                entry& e = *find(number);
+                free_head = e.next_free;
+                return {number, e.generation};
+            }
+            if (fresh >> number_bits != 0) throw std::bad_alloc();
+            if (find(fresh) == nullptr && spare != nullptr) {
+                // release: pairs with the acquire in find().
+                root[fresh >> leaf_bits].store(spare.release(), std::memory_order_release);
+            }
+            if (const entry* const e = find(fresh); e != nullptr) return {fresh++, e->generation};
+        }
+        spare = std::make_unique<leaf>();
+    }
+}
+
+void slot_registry::give_back(std::uint32_t number, std::uint32_t generation) noexcept {
+    assign(number, nullptr, nullptr);
+    if (generation == last_generation) return;  // retired
+    const lock_scope hold(registry_lock);
+    entry& e = *find(number);
+    e.generation = generation;
+    e.next_free = free_head;
+    free_head = number;
+}
+
+}  // namespace verge::detail

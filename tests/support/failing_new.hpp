@@ -1,0 +1,94 @@
+// support/failing_new.hpp -- lets the n-th allocation of this thread fail.
+//
+//     {
+//         failing_new second(2);              // the second from here throws std::bad_alloc
+//         EXPECT_THROW(f(), std::bad_alloc);
+//     }                                       // and from here on none fails
+//
+// It replaces operator new for the whole program.  So one file of a program includes it as it is;
+// the others first define VERGE_FAILING_NEW_ELSEWHERE.  clang's TSan and valgrind have an operator
+// new that cannot be replaced: a test that needs a failure skips itself if !failing_new::works().
+
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace verge {
+
+class failing_new {
+public:
+    explicit failing_new(int nth) { countdown() = nth; }
+    ~failing_new() { countdown() = 0; }
+    failing_new(const failing_new&) = delete;
+    failing_new& operator=(const failing_new&) = delete;
+
+    // Whether it has failed.
+    [[nodiscard]] bool struck() const { return countdown() == 0; }
+
+    // Whether this program can be made to fail at all.
+    [[nodiscard]] static bool works() {
+        const failing_new next(1);
+        void* const memory = ::operator new(1, std::nothrow);
+        ::operator delete(memory);
+        return memory == nullptr;
+    }
+
+    // For the operators below.
+    static void* allocate(std::size_t size) noexcept {
+        if (countdown() > 0 && --countdown() == 0) return nullptr;
+        return std::malloc(size == 0 ? 1 : size);
+    }
+
+private:
+    // How many allocations of this thread until one fails; 0: none will.
+    static int& countdown() noexcept {
+        static thread_local int left = 0;
+        return left;
+    }
+};
+
+}  // namespace verge
+
+#if defined(__clang__) && defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define VERGE_FAILING_NEW_ELSEWHERE
+#endif
+#endif
+
+#ifndef VERGE_FAILING_NEW_ELSEWHERE
+
+void* operator new(std::size_t size) {
+    if (void* const memory = verge::failing_new::allocate(size)) return memory;
+    throw std::bad_alloc();
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    return verge::failing_new::allocate(size);
+}
+void* operator new[](std::size_t size) {
+    return operator new(size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+    return verge::failing_new::allocate(size);
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+    std::free(memory);
+}
+
+#endif  // VERGE_FAILING_NEW_ELSEWHERE
