@@ -1,0 +1,347 @@
+// verge/queue/detail/wheel_core.hpp -- the timing wheel itself, on plain nodes.
+//
+// How it files a timer.  A deadline is read as 11 digits of 6 bits.  The timer's level is the
+// highest digit in which its deadline differs from elapsed_, the wheel's position; its slot is
+// that digit.  So on level 0 a slot is one tick, on level 1 it spans 64 ticks, and so on:
+//
+//     level      0    1      2        3     ...      9        10
+//     slots     64   64     64       64             64        16
+//     a slot     1   64   4096   262144           64^9     64^10   ticks
+//
+// Finding the next timer is two bit scans: the lowest level in use, its first slot in use.  When
+// that slot's least deadline m is due, elapsed_ moves to m in one step, timers due at m go to the
+// due_ list and the others of the slot are filed again, on lower levels.  Time spans in which
+// nothing is due are never walked.
+//
+// Invariants (check() verifies them)
+//   W1  A timer in a slot has deadline > elapsed_, and stands at the level and slot that its
+//       deadline and the present elapsed_ give.  elapsed_ only moves up to a tick before the first
+//       slot in use, or into that slot while it is being emptied; neither changes any other
+//       timer's digits, so W1 is kept without touching them.
+//   W2  Equal deadlines stand in one list (by W1), in the order in which they were armed.
+//   W3  sorted_ bit: the list is in order of deadline.  least_first_ bit: the list's first has the
+//       least deadline of the list; sorted_ implies it.  On level 0 both hold by nature.
+//   W4  now_ >= elapsed_.  Timers with deadline <= now_ stand in due_, fresh_, or (only while
+//       behind_, that is after an advance that ran out of budget) in slots.
+//   W5  due_ holds what this advance fires next.  fresh_ holds what was armed at or before now_:
+//       it fires on the next advance, so that a timer that re-arms itself with 0 cannot loop.
+//
+// A list in a slot is a ring without a sentinel: the slot holds its last, whose next_ is the first.
+// That halves the size of an empty wheel.  due_, fresh_ and parked_ have sentinels.
+
+#pragma once
+
+#include <verge/base/detail/assert.hpp>
+#include <verge/queue/tick.hpp>
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace verge {
+
+namespace detail {
+
+class wheel_core;
+
+struct wheel_link {
+    wheel_link* next_;
+    wheel_link* prev_;
+};
+
+}  // namespace detail
+
+/// The part of a timer that a timing_wheel links: derive from it, or embed one.  32 bytes.
+///
+/// It cannot be copied or moved while it may be linked.  Destroying an armed timer cancels it.
+/// Written by the wheel only.
+class wheel_timer : private detail::wheel_link {
+public:
+    wheel_timer() noexcept : wheel_link{nullptr, nullptr} {}
+    ~wheel_timer() { disarm(); }
+    wheel_timer(const wheel_timer&) = delete;
+    wheel_timer& operator=(const wheel_timer&) = delete;
+
+    /// Whether it stands in a queue.
+    [[nodiscard]] bool armed() const noexcept { return queue_ != nullptr; }
+
+    /// The tick it was last armed for.  A deadline in the past counts as the queue's now.
+    [[nodiscard]] tick deadline() const noexcept { return deadline_; }
+
+private:
+    friend class detail::wheel_core;
+    inline void disarm() noexcept;
+
+    tick deadline_ = 0;
+    detail::wheel_core* queue_ = nullptr;
+};
+
+namespace detail {
+
+class wheel_core {
+public:
+    explicit wheel_core(tick start) noexcept;
+    ~wheel_core();
+    wheel_core(const wheel_core&) = delete;
+    wheel_core& operator=(const wheel_core&) = delete;
+
+    void arm(wheel_timer& timer, tick deadline) noexcept {
+        timer.disarm();
+        timer.queue_ = this;
+        ++size_;
+        if (deadline <= now_) {
+            arm_due(timer);
+        } else if (deadline == never_tick) {
+            timer.deadline_ = deadline;
+            append(parked_, timer);
+        } else {
+            timer.deadline_ = deadline;
+            file(timer);
+        }
+    }
+
+    void arm_next(wheel_timer& timer, tick deadline) noexcept {
+        if (running_ == nullptr || deadline > now_ || deadline <= running_->firing) {
+            arm(timer, deadline);
+            return;
+        }
+        timer.disarm();
+        timer.queue_ = this;
+        ++size_;
+        timer.deadline_ = deadline;
+        file(timer);
+    }
+
+    /// Precondition: the timer is armed here.
+    void remove(wheel_timer& timer) noexcept {
+        wheel_link* const next = timer.next_;
+        wheel_link* const prev = timer.prev_;
+        next->prev_ = prev;
+        prev->next_ = next;
+        // A timer of due_, fresh_ or parked_ is not found in the slot that its deadline names: its
+        // neighbours stand in its own list.  So no case is needed for them.
+        const place at = place_of(timer.deadline_);
+        wheel_link*& last = last_[at.index()];
+        if (last == &timer) {
+            if (prev == &timer) {
+                last = nullptr;
+                mark_empty(at);
+            } else {
+                last = prev;
+            }
+        } else if (prev == last && (sorted_[at.level] & at.bit()) == 0 &&
+                   as_timer(next).deadline_ != timer.deadline_) {
+            least_first_[at.level] &= ~at.bit();  // the first went: the least is not known now
+        }
+        timer.queue_ = nullptr;
+        --size_;
+    }
+
+    template <class Fire>
+    std::size_t advance(tick now, Fire&& fire, std::size_t budget) {
+        if (running_ != nullptr) return 0;
+        if (now == never_tick) --now;  // what never fires is not due then either
+        if (now > now_) now_ = now;
+        advance_scope scope(*this);
+        splice(due_, fresh_);
+        std::size_t fired = 0;
+        while (fired < budget) {
+            if (due_.next_ == &due_ && !collect_due()) {
+                scope.caught_up = true;
+                break;
+            }
+            wheel_timer& timer = as_timer(due_.next_);
+            due_.next_ = timer.next_;
+            timer.next_->prev_ = &due_;
+            timer.queue_ = nullptr;
+            --size_;
+            ++fired;
+            scope.firing = timer.deadline_;
+            fire(timer);
+            if (scope.wheel_gone) break;
+        }
+        return fired;
+    }
+
+    [[nodiscard]] std::optional<tick> next_bound() const noexcept {
+        if (due_.next_ != &due_) return as_timer(due_.next_).deadline_;
+        tick bound = fresh_.next_ != &fresh_ ? as_timer(fresh_.next_).deadline_ : never_tick;
+        if (levels_ != 0) {
+            const place at = first_place();
+            const tick least = (least_first_[at.level] & at.bit()) != 0
+                                   ? as_timer(last_[at.index()]->next_).deadline_
+                                   : start_of(at);
+            if (least < bound) bound = least;
+        }
+        if (bound == never_tick) return std::nullopt;
+        return bound;
+    }
+
+    [[nodiscard]] std::optional<tick> next_expiry() const noexcept;
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] tick now() const noexcept { return now_; }
+    void clear() noexcept;
+    [[nodiscard]] wheel_timer* take_any() noexcept;
+    [[nodiscard]] const char* check() const noexcept;
+
+    [[nodiscard]] bool owns(const wheel_timer& timer) const noexcept {
+        return timer.queue_ == this;
+    }
+
+    template <class Visit>
+    void for_each(Visit&& visit) const {
+        for (const wheel_link* list : {&due_, &fresh_, &parked_}) {
+            for (const wheel_link* at = list->next_; at != list; at = at->next_)
+                visit(as_timer(at));
+        }
+        for (const wheel_link* last : last_) {
+            if (last == nullptr) continue;
+            const wheel_link* at = last;
+            do {
+                at = at->next_;
+                visit(as_timer(at));
+            } while (at != last);
+        }
+    }
+
+private:
+    static constexpr unsigned digit_bits = 6;
+    static constexpr unsigned slots = 1U << digit_bits;
+    static constexpr unsigned levels = 11;
+    static constexpr std::size_t slot_count = (levels - 1) * slots + 16;
+
+    struct place {
+        unsigned level;
+        unsigned slot;
+        [[nodiscard]] std::size_t index() const noexcept {
+            return std::size_t{level} * slots + slot;
+        }
+        [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << slot; }
+    };
+
+    // Lives on the stack of advance(), and outlives the wheel if a callback destroys that.
+    struct advance_scope {
+        explicit advance_scope(wheel_core& of) noexcept : wheel(of) { of.running_ = this; }
+        ~advance_scope() {
+            if (!wheel_gone) wheel.settle(caught_up);
+        }
+        advance_scope(const advance_scope&) = delete;
+        advance_scope& operator=(const advance_scope&) = delete;
+
+        wheel_core& wheel;
+        tick firing = 0;  // the deadline of the timer that is being called: not before elapsed_
+        bool wheel_gone = false;
+        bool caught_up = false;
+    };
+
+    static wheel_timer& as_timer(wheel_link* link) noexcept {
+        return static_cast<wheel_timer&>(*link);
+    }
+    static const wheel_timer& as_timer(const wheel_link* link) noexcept {
+        return static_cast<const wheel_timer&>(*link);
+    }
+
+    [[nodiscard]] place place_of(tick deadline) const noexcept {
+        const auto top = static_cast<unsigned>(std::bit_width((deadline ^ elapsed_) | 1)) - 1;
+        const unsigned level = top / digit_bits;
+        return {level, static_cast<unsigned>(deadline >> (level * digit_bits)) & (slots - 1)};
+    }
+
+    // Precondition: levels_ != 0.
+    [[nodiscard]] place first_place() const noexcept {
+        const auto level = static_cast<unsigned>(std::countr_zero(levels_));
+        return {level, static_cast<unsigned>(std::countr_zero(occupied_[level]))};
+    }
+
+    // The first tick that the slot stands for: elapsed_ with this digit, and zeros below.
+    [[nodiscard]] tick start_of(place at) const noexcept {
+        const unsigned shift = at.level * digit_bits;
+        const tick above = elapsed_ >> shift >> digit_bits << digit_bits;
+        return (above | at.slot) << shift;
+    }
+
+    void mark_empty(place at) noexcept {
+        occupied_[at.level] &= ~at.bit();
+        if (occupied_[at.level] == 0) levels_ &= ~(1U << at.level);
+    }
+
+    static void append(wheel_link& list, wheel_timer& timer) noexcept {
+        timer.next_ = &list;
+        timer.prev_ = list.prev_;
+        list.prev_->next_ = &timer;
+        list.prev_ = &timer;
+    }
+
+    static void splice(wheel_link& to, wheel_link& from) noexcept {
+        if (from.next_ == &from) return;
+        to.prev_->next_ = from.next_;
+        from.next_->prev_ = to.prev_;
+        to.prev_ = from.prev_;
+        from.prev_->next_ = &to;
+        from.next_ = from.prev_ = &from;
+    }
+
+    // Puts a timer with deadline >= elapsed_ into its slot, keeping W2 and W3.
+    void file(wheel_timer& timer) noexcept {
+        const place at = place_of(timer.deadline_);
+        wheel_link*& last = last_[at.index()];
+        if (last == nullptr) {
+            timer.next_ = timer.prev_ = &timer;
+            last = &timer;
+            levels_ |= 1U << at.level;
+            occupied_[at.level] |= at.bit();
+            sorted_[at.level] |= at.bit();
+            least_first_[at.level] |= at.bit();
+            return;
+        }
+        wheel_link* const first = last->next_;
+        timer.next_ = first;
+        timer.prev_ = last;
+        last->next_ = &timer;
+        first->prev_ = &timer;
+        // Whether a deadline is in order is often a matter of chance: no branch may depend on it.
+        const bool disorder = timer.deadline_ < as_timer(last).deadline_;
+        const bool least = timer.deadline_ < as_timer(first).deadline_;
+        const bool known = ((least_first_[at.level] >> at.slot) & 1U) != 0;
+        const bool new_least = disorder & least & known;
+        // Strictly less than all: it stays in front, in order, and W2 cannot be hurt.
+        if (new_least) [[unlikely]]
+            return;
+        last = &timer;
+        sorted_[at.level] &= ~(std::uint64_t{disorder} << at.slot);
+    }
+
+    void arm_due(wheel_timer& timer) noexcept;
+    bool collect_due() noexcept;
+    void empty_slot(place at, tick least) noexcept;
+    void settle(bool caught_up) noexcept;
+    [[nodiscard]] tick least_of(place at) const noexcept;
+
+    tick elapsed_;
+    tick now_;
+    std::size_t size_ = 0;
+    advance_scope* running_ = nullptr;
+    bool behind_ = false;
+    std::uint32_t levels_ = 0;  // a bit for each level in use
+    std::array<std::uint64_t, levels> occupied_{};
+    std::array<std::uint64_t, levels> sorted_{};
+    std::array<std::uint64_t, levels> least_first_{};
+    wheel_link due_{&due_, &due_};
+    wheel_link fresh_{&fresh_, &fresh_};
+    wheel_link parked_{&parked_, &parked_};  // armed for never
+    std::array<wheel_link*, slot_count> last_{};
+};
+
+static_assert(sizeof(wheel_core) <= 8192, "an empty wheel is small");
+
+}  // namespace detail
+
+static_assert(sizeof(wheel_timer) == 32);
+
+inline void wheel_timer::disarm() noexcept {
+    if (queue_ != nullptr) queue_->remove(*this);
+}
+
+}  // namespace verge

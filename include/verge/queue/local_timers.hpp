@@ -1,0 +1,147 @@
+// verge/queue/local_timers.hpp -- ready-made timers for one thread: callbacks, ids, your own clock.
+//
+//     verge::local_timers timers;                                 // examples/simulation.cpp
+//
+//     timers.schedule_after(3min, [&] { serve(next_customer); });
+//     while (timers.size() > 0) timers.run_due(timers.next_expiry());       // in virtual time
+//
+//     while (playing) timers.run_due(now());                                // or in a real loop
+//
+// It is built for game loops and simulations: everything happens inside run_due(), on the thread
+// that calls it, at the time that it is told, in the order of deadlines.  Time may be virtual.
+//
+// Not the right tool from several threads (use timer_thread), nor where every byte counts: an
+// intrusive timing_wheel needs 32 bytes a timer, this one about 128.
+
+#pragma once
+
+#include <verge/base/callback.hpp>
+#include <verge/base/clock.hpp>
+#include <verge/base/stats.hpp>
+#include <verge/base/timer_id.hpp>
+#include <verge/queue/periodic.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+
+namespace verge {
+
+/// Calls functions at given times, when told what time it is.
+///
+/// Guarantees, each with a test of that name in tests/unit/queue/local_timers_test.cpp:
+///   NeverRunsEarly            deadlines are rounded up to the resolution, now is rounded down.
+///   KeepsDeadlineOrder        equal deadlines in the order of scheduling.
+///   FreesCallbackOnCancel     when cancel() returns `cancelled`, the callback is destroyed.
+///   StaleIdsAreHarmless       an id of a timer that is over, or of another object, names nothing.
+///   CallbackMayDoAnything     it may schedule, cancel (itself: `running`), clear() and destroy the
+///                             object; so may the destructor of what it captured.
+///   SurvivesAThrowingCallback the exception leaves run_due(); the timer is over, the others are
+///                             not.  A periodic timer that throws is over.
+///
+/// Thread safety: none; one thread at a time.
+/// Exceptions: scheduling throws std::bad_alloc, and std::invalid_argument for an empty function,
+/// and then nothing was scheduled.
+class local_timers {
+public:
+    static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+    struct options {
+        duration resolution = duration(1);   ///< The length of a tick: coarser ones fire cheaper.
+        time_point start = {};               ///< The time until the first run_due().
+        std::size_t reserve = 0;             ///< Timers that can be pending without an allocation.
+        std::size_t max_timers = unlimited;  ///< Scheduling more gives an empty id.
+    };
+
+    /// A snapshot, for dashboards and tests.
+    struct counters {
+        std::uint64_t scheduled = 0;
+        std::uint64_t cancelled = 0;
+        std::uint64_t rescheduled = 0;
+        std::uint64_t fired = 0;
+        std::uint64_t dropped = 0;
+        std::uint64_t rejected = 0;
+        std::uint64_t pending = 0;
+
+        template <class Visitor>
+        void visit(Visitor&& v) const {
+            v("scheduled", stat_kind::counter, scheduled, "Timers scheduled.");
+            v("cancelled", stat_kind::counter, cancelled, "Timers cancelled before they began.");
+            v("rescheduled", stat_kind::counter, rescheduled, "Timers given a new deadline.");
+            v("fired", stat_kind::counter, fired, "Callbacks run.");
+            v("dropped", stat_kind::counter, dropped, "Timers dropped by clear().");
+            v("rejected", stat_kind::counter, rejected, "Timers refused: max_timers was reached.");
+            v("pending", stat_kind::gauge, pending, "Timers waiting for their time.");
+        }
+    };
+
+    local_timers();
+
+    /// Throws std::invalid_argument for a resolution below 1 ns and a start of `never`, and
+    /// std::bad_alloc.
+    explicit local_timers(const options& opts);
+
+    /// Drops what is pending.  May be called from a callback.
+    ~local_timers();
+
+    local_timers(const local_timers&) = delete;
+    local_timers& operator=(const local_timers&) = delete;
+
+    /// Runs `fn` at the first run_due(now) with now >= deadline; never if that is `never`.
+    /// The id is empty if max_timers are pending, or if this object is being destroyed.  A periodic
+    /// timer that is running counts as pending.  Throws std::invalid_argument if `fn` is empty.
+    timer_id schedule_at(time_point deadline, callback fn);
+
+    /// schedule_at(now() + delay).  A negative delay counts as 0.
+    timer_id schedule_after(duration delay, callback fn);
+
+    /// Runs `fn` somewhere in [earliest, latest], where it meets other timers with slack.
+    timer_id schedule_between(time_point earliest, time_point latest, callback fn);
+
+    /// Runs `fn` every `period`, at first one period from now(), until it is cancelled.  The period
+    /// is rounded up to a multiple of the resolution, and is at least that.
+    timer_id schedule_every(duration period, callback fn, missed_ticks policy = missed_ticks::skip);
+
+    /// Prevents the timer from running.  `running` from inside its own callback; then a periodic
+    /// one has no further runs.
+    cancel_result cancel(timer_id id) noexcept;
+
+    /// Gives a pending timer a new deadline; the id stays.
+    reschedule_result reschedule(timer_id id, time_point deadline) noexcept;
+
+    /// How long until the timer is due: 0 if it is due, `duration::max()` for never and for what a
+    /// duration cannot say; nothing if it is running or over.
+    [[nodiscard]] std::optional<duration> remaining(timer_id id) const noexcept;
+
+    /// Moves time to `now` and runs what is due, at most `budget` callbacks.  Returns how many; if
+    /// that is `budget`, more may be due.  Called from a callback it does nothing and returns 0.
+    std::size_t run_due(time_point now, std::size_t budget = no_budget);
+
+    /// A time not after the next deadline, what to sleep until; `never` if nothing is pending.
+    [[nodiscard]] time_point next_bound() const noexcept;
+
+    /// The next deadline, exactly, as rounded up to the resolution; `never` if nothing is pending.
+    [[nodiscard]] time_point next_expiry() const noexcept;
+
+    /// The latest time told.
+    [[nodiscard]] time_point now() const noexcept;
+
+    [[nodiscard]] std::size_t size() const noexcept;  ///< Timers pending.
+
+    /// Drops what is pending, and the further runs of a periodic timer that is running.  What the
+    /// destructors of the callbacks schedule meanwhile is not dropped.
+    void clear() noexcept;
+
+    /// Gives memory that no timer uses back to the system.
+    void trim() noexcept;
+
+    [[nodiscard]] counters stats() const noexcept;
+
+private:
+    class impl;
+    std::unique_ptr<impl> impl_;
+};
+
+}  // namespace verge

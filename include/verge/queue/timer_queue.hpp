@@ -1,0 +1,39 @@
+// verge/queue/timer_queue.hpp -- what timing_wheel and timer_heap have in common, as a concept.
+//
+// Write code against it to choose the queue later.  The meaning of each operation stands in
+// verge/queue/timing_wheel.hpp; one set of tests runs on both.
+
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+
+namespace verge {
+
+/// An ordered set of intrusive timers, driven by the time that the caller tells it.
+template <class Q>
+concept timer_queue = requires(Q& queue, const Q& const_queue, typename Q::timer_type& timer,
+                               const typename Q::key_type& key,
+                               void (*fire)(typename Q::timer_type&),
+                               void (*visit)(const typename Q::timer_type&)) {
+    Q(key);
+    queue.arm_at(timer, key);
+    queue.arm_after(timer, key - key);
+    queue.arm_in_range(timer, key, key);
+    { queue.cancel(timer) } -> std::same_as<bool>;
+    { queue.advance(key, fire, std::size_t{1}) } -> std::same_as<std::size_t>;
+    { const_queue.next_bound() } -> std::same_as<std::optional<typename Q::key_type>>;
+    { const_queue.next_expiry() } -> std::same_as<std::optional<typename Q::key_type>>;
+    { const_queue.now() } -> std::same_as<typename Q::key_type>;
+    { const_queue.size() } -> std::same_as<std::size_t>;
+    { const_queue.empty() } -> std::same_as<bool>;
+    queue.clear();
+    { queue.take_any() } -> std::same_as<typename Q::timer_type*>;
+    const_queue.for_each(visit);
+    { const_queue.check() } -> std::same_as<const char*>;
+    { timer.armed() } -> std::same_as<bool>;
+    { timer.deadline() } -> std::same_as<typename Q::key_type>;
+};
+
+}  // namespace verge
