@@ -1,0 +1,405 @@
+// verge/driver/detail/timer_shard.hpp -- one shard of a timer service: a lock, a wheel, slots,
+// nearest.
+//
+// States of a timer, all changed under the shard's lock:
+//
+//     free --arm--> armed --collect--> due --begin--> running --end--> free
+//                    | ^                |  |              |
+//                    | +--- rearm ------+  |              +--again (periodic)--> armed
+//                    +-- cancel, close ----+--> free
+//
+//   free     the slot is in the pool
+//   armed    in the wheel
+//   due      taken out of the wheel by collect(); its id is in somebody's batch, or in a closure
+//            that was handed to an executor
+//   running  its callback has begun.  The payload belongs to the thread that runs it, and stays
+//            where it is: slots do not move.
+//
+// Invariants
+//   T1  Whoever moves a timer out of armed or due (begin, cancel, close, drop) is the one that ends
+//       it: exactly one end.
+//   T2  A batch holds ids, never addresses.  `turn` counts how often a timer was collected, so that
+//       an entry of an old batch does not begin a timer that was rearmed and is due anew.
+//   T3  nearest <= every armed deadline.  It is written under the lock only; arming lowers it,
+//       collect() sets it.  Cancelling leaves it: at most one wake-up too many.
+//   T4  After closed was set, nothing becomes armed.
+//
+// Memory orders
+//   nearest  arm and rearm lower it with seq_cst, before they look at the service's wake_at; the
+//            waiter stores wake_at, then reads it, both with seq_cst: one of them sees the other.
+//   ended    changed under the lock by end(), read under the lock by who waits: the lock orders it;
+//            the kernel compares it again when the waiter goes to sleep.
+
+#pragma once
+
+#include <verge/base/detail/slot_pool.hpp>
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/base/timer_id.hpp>
+#include <verge/queue/timing_wheel.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace verge {
+
+/// A timer whose time has come, as collect() gives it out: a name, not the timer itself.
+struct due_timer {
+    timer_id id;
+    tick deadline = 0;
+    std::uint32_t turn = 0;
+    std::uint32_t shard = 0;
+};
+
+namespace detail {
+
+/// What a shard counts, under its lock.
+struct shard_counters {
+    std::uint64_t scheduled = 0;
+    std::uint64_t cancelled = 0;
+    std::uint64_t rescheduled = 0;
+    std::uint64_t fired = 0;
+    std::uint64_t dropped = 0;
+    std::uint64_t rejected = 0;
+};
+
+template <class Payload, class Platform>
+class alignas(64) timer_shard {
+    enum class state : std::uint8_t { free, armed, due, running };
+
+public:
+    struct entry : wheel_timer {
+        entry() noexcept {}  // NOLINT(modernize-use-equals-default): the payload comes later
+        ~entry() {}          // NOLINT(modernize-use-equals-default): and is gone by now
+        entry(const entry&) = delete;
+        entry& operator=(const entry&) = delete;
+
+        union {
+            Payload payload;  // lives while the timer is armed, due or running
+        };
+        std::uint32_t turn = 0;
+        state now = state::free;
+        bool over = false;  // running, and cancelled meanwhile: it is not to run again
+    };
+    using pool = slot_pool<entry>;
+    using chunk_list = typename pool::chunk_list;
+    using lock_type = typename Platform::lock;
+
+    /// What became of arm().
+    struct arm_result {
+        timer_id id;             // empty: closed, or else there is no free slot: adopt() a chunk
+        tick news = never_tick;  // the deadline, if the waiter may have to know of it
+        bool closed = false;     // no new timers
+    };
+
+    /// The time until the first collect().  Before any timer is armed.
+    void start_at(tick now) noexcept {
+        const lock_scope hold(lock_);
+        wheel_.advance(now, [](entry&) {});
+    }
+
+    // ---- by any thread --------------------------------------------------------------------------
+
+    /// Arms a timer: make(address) constructs its payload there, place(wheel, entry) puts it into
+    /// the wheel.  Neither is called unless it succeeds, and neither throws.
+    template <class Make, class Place>
+    arm_result arm(Make&& make, Place&& place) noexcept {
+        const lock_scope hold(lock_);
+        if (closed_) [[unlikely]] {
+            ++counters_.rejected;
+            return {{}, never_tick, true};
+        }
+        entry* const e = pool_.take();
+        if (e == nullptr) [[unlikely]]
+            return {};
+        make(static_cast<void*>(std::addressof(e->payload)));
+        e->now = state::armed;
+        e->over = false;
+        place(wheel_, *e);
+        ++counters_.scheduled;
+        return {timer_id(pool::id_of(*e)), lower_nearest(e->deadline()), false};
+    }
+
+    /// Ends a timer that has not begun, and destroys its payload outside the lock.
+    cancel_result cancel(timer_id id) noexcept {
+        lock_.lock();
+        entry* const e = pool_.find(id.value());
+        if (e == nullptr || e->now == state::running) {
+            if (e != nullptr) e->over = true;
+            lock_.unlock();
+            return e == nullptr ? cancel_result::gone : cancel_result::running;
+        }
+        ++counters_.cancelled;
+        const Payload doomed = release(*e);
+        lock_.unlock();
+        return cancel_result::cancelled;
+    }
+
+    /// Waits until a timer that is running is not.  At once if it is not running.
+    void wait_for(timer_id id) noexcept {
+        for (;;) {
+            std::uint32_t seen = 0;
+            {
+                const lock_scope hold(lock_);
+                const entry* const e = pool_.find(id.value());
+                if (e == nullptr || e->now != state::running) return;
+                seen = expect_end();
+            }
+            Platform::wait_while(ended_, seen);
+        }
+    }
+
+    /// Gives a timer that has not begun a new deadline.
+    reschedule_result rearm(timer_id id, tick deadline, tick& news) noexcept {
+        const lock_scope hold(lock_);
+        entry* const e = pool_.find(id.value());
+        if (e == nullptr) return reschedule_result::gone;
+        if (e->now == state::running) return reschedule_result::running;
+        e->now = state::armed;
+        wheel_.arm_at(*e, deadline);
+        ++counters_.rescheduled;
+        news = lower_nearest(e->deadline());
+        return reschedule_result::pending;
+    }
+
+    [[nodiscard]] std::optional<tick> deadline_of(timer_id id) const noexcept {
+        const lock_scope hold(lock_);
+        const entry* const e = pool_.find(id.value());
+        if (e == nullptr || e->now == state::running) return std::nullopt;
+        return e->deadline();
+    }
+
+    // ---- by whoever collects --------------------------------------------------------------------
+
+    /// Takes what is due by `now` out of the wheel, in order, at most `room`.
+    std::size_t collect(tick now, std::uint32_t own_number, due_timer* out,
+                        std::size_t room) noexcept {
+        const lock_scope hold(lock_);
+        std::size_t count = 0;
+        wheel_.advance(
+            now,
+            [&](entry& e) {
+                e.now = state::due;
+                ++e.turn;
+                out[count++] = {timer_id(pool::id_of(e)), e.deadline(), e.turn, own_number};
+            },
+            room);
+        // relaxed: who lowers it holds the lock, and who sleeps by it is the caller.
+        nearest_.store(wheel_.next_bound().value_or(never_tick), std::memory_order_relaxed);
+        return count;
+    }
+
+    /// due -> running.  nullptr if it was cancelled, rearmed or dropped since it was collected.
+    [[nodiscard]] entry* begin(const due_timer& due) noexcept {
+        const lock_scope hold(lock_);
+        return begin_locked(due);
+    }
+
+    /// running -> free.  Destroys the payload, before it takes the lock.
+    void end(entry& e) noexcept {
+        std::destroy_at(std::addressof(e.payload));
+        bool somebody_waits = false;
+        {
+            const lock_scope hold(lock_);
+            somebody_waits = end_locked(e);
+        }
+        if (somebody_waits) Platform::wake_all(ended_);
+    }
+
+    /// end() of one and begin() of the next, under one lock.
+    [[nodiscard]] entry* end_and_begin(entry& e, const due_timer& next) noexcept {
+        std::destroy_at(std::addressof(e.payload));
+        bool somebody_waits = false;
+        entry* begun = nullptr;
+        {
+            const lock_scope hold(lock_);
+            somebody_waits = end_locked(e);
+            begun = begin_locked(next);
+        }
+        if (somebody_waits) Platform::wake_all(ended_);
+        return begun;
+    }
+
+    /// running -> armed.  False if it was cancelled meanwhile, or the shard is closed: then end()
+    /// it. `armed_as` is set, under the lock, to the deadline that counts: it may be of the
+    /// payload.
+    [[nodiscard]] bool again(entry& e, tick deadline, tick& armed_as, tick& news) noexcept {
+        bool somebody_waits = false;
+        {
+            const lock_scope hold(lock_);
+            if (e.over || closed_) return false;
+            e.now = state::armed;
+            wheel_.arm_at(e, deadline);
+            armed_as = e.deadline();
+            news = lower_nearest(e.deadline());
+            somebody_waits = one_less_runs();
+        }
+        if (somebody_waits) Platform::wake_all(ended_);
+        return true;
+    }
+
+    /// due -> free, for a timer that will not be run by whom it was given to.
+    bool drop(const due_timer& due) noexcept {
+        lock_.lock();
+        entry* const e = find_due(due);
+        if (e == nullptr) {
+            lock_.unlock();
+            return false;
+        }
+        ++counters_.dropped;
+        const Payload doomed = release(*e);
+        lock_.unlock();
+        return true;
+    }
+
+    // ---- the end --------------------------------------------------------------------------------
+
+    /// Arms nothing from now on, and destroys what is armed or due.
+    void close() noexcept {
+        {
+            const lock_scope hold(lock_);
+            closed_ = true;
+        }
+        typename pool::cursor at;
+        for (bool more = true; more;) {
+            // Destroyed outside the lock: their destructors are user code.
+            std::optional<Payload> doomed[64];
+            const lock_scope hold(lock_);
+            std::size_t count = 0;
+            while (count < std::size(doomed)) {
+                entry* const e = pool_.next_in_use(at);
+                if (e == nullptr) {
+                    more = false;
+                    break;
+                }
+                if (e->now == state::running) continue;
+                ++counters_.dropped;
+                doomed[count++].emplace(release(*e));
+            }
+            // relaxed: nothing is armed any more, so nobody sleeps by it.
+            if (!more) nearest_.store(never_tick, std::memory_order_relaxed);
+        }
+    }
+
+    /// Waits until no callback is running, but the caller's `own`.
+    void wait_idle(std::size_t own) noexcept {
+        for (;;) {
+            std::uint32_t seen = 0;
+            {
+                const lock_scope hold(lock_);
+                if (running_ <= own) return;
+                seen = expect_end();
+            }
+            Platform::wait_while(ended_, seen);
+        }
+    }
+
+    // ---- the rest -------------------------------------------------------------------------------
+
+    void adopt(chunk_list chunks) noexcept {
+        const lock_scope hold(lock_);
+        pool_.adopt(std::move(chunks));
+    }
+
+    /// The chunks that nothing uses, for the caller to destroy.
+    [[nodiscard]] chunk_list trim() noexcept {
+        const lock_scope hold(lock_);
+        if (closed_) return {};  // close() may be on its way through the chunks
+        return pool_.trim();
+    }
+
+    [[nodiscard]] shard_counters counters(std::uint64_t& pending) const noexcept {
+        const lock_scope hold(lock_);
+        pending += pool_.size() - running_;
+        return counters_;
+    }
+
+    void count_rejected() noexcept {
+        const lock_scope hold(lock_);
+        ++counters_.rejected;
+    }
+
+    /// As the waiter reads it: see Memory orders above.
+    [[nodiscard]] tick nearest() const noexcept {
+        // seq_cst: after wake_at was stored; pairs with the store in lower_nearest().
+        return nearest_.load(std::memory_order_seq_cst);
+    }
+
+    /// The address that slot_pool::owner_of() gives for ids of this shard.
+    [[nodiscard]] const void* owner_address() const noexcept { return &pool_; }
+
+private:
+    entry* find_due(const due_timer& due) noexcept VERGE_REQUIRES(lock_) {
+        entry* const e = pool_.find(due.id.value());
+        return e != nullptr && e->now == state::due && e->turn == due.turn ? e : nullptr;
+    }
+
+    entry* begin_locked(const due_timer& due) noexcept VERGE_REQUIRES(lock_) {
+        entry* const e = find_due(due);
+        if (e == nullptr) return nullptr;
+        e->now = state::running;
+        ++running_;
+        ++counters_.fired;
+        return e;
+    }
+
+    bool end_locked(entry& e) noexcept VERGE_REQUIRES(lock_) {
+        e.now = state::free;
+        pool_.free(e);
+        return one_less_runs();
+    }
+
+    // Whether somebody waits for that, and is to be woken when the lock is free.
+    bool one_less_runs() noexcept VERGE_REQUIRES(lock_) {
+        --running_;
+        if (waiting_ == 0) return false;
+        waiting_ = 0;  // all are woken; who must wait on counts itself again
+        // relaxed, twice: under the lock, and the kernel compares it for who goes to sleep.
+        ended_.store(ended_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        return true;
+    }
+
+    // armed or due -> free.  The payload goes to the caller, who destroys it outside the lock.
+    [[nodiscard]] Payload release(entry& e) noexcept VERGE_REQUIRES(lock_) {
+        wheel_.cancel(e);
+        Payload doomed(std::move(e.payload));
+        std::destroy_at(std::addressof(e.payload));
+        e.now = state::free;
+        pool_.free(e);
+        return doomed;
+    }
+
+    tick lower_nearest(tick deadline) noexcept VERGE_REQUIRES(lock_) {
+        // relaxed: it is written under the lock, which is held.
+        if (deadline >= nearest_.load(std::memory_order_relaxed)) return never_tick;
+        // seq_cst: before the look at wake_at; pairs with the load in nearest().
+        nearest_.store(deadline, std::memory_order_seq_cst);
+        return deadline;
+    }
+
+    std::uint32_t expect_end() noexcept VERGE_REQUIRES(lock_) {
+        ++waiting_;
+        // relaxed: under the lock.
+        return ended_.load(std::memory_order_relaxed);
+    }
+
+    template <class T>
+    using atomic = typename Platform::template atomic<T>;
+
+    mutable lock_type lock_;
+    atomic<tick> nearest_{never_tick};
+    bool closed_ VERGE_GUARDED_BY(lock_) = false;
+    std::uint32_t waiting_ VERGE_GUARDED_BY(lock_) = 0;  // in wait_for() or wait_idle()
+    std::size_t running_ VERGE_GUARDED_BY(lock_) = 0;
+    shard_counters counters_ VERGE_GUARDED_BY(lock_);
+    atomic<std::uint32_t> ended_{0};  // a futex: changes when a callback ended and somebody waits
+    pool pool_ VERGE_GUARDED_BY(lock_);
+    // After the pool: destroyed first, so that no timer of a dead slot is linked.
+    timing_wheel<entry> wheel_ VERGE_GUARDED_BY(lock_);
+};
+
+}  // namespace detail
+}  // namespace verge

@@ -1,0 +1,530 @@
+// verge/driver/timer_service.hpp -- the engine room: thread-safe timers, without a thread or a
+// clock.
+//
+//     struct my_loop : verge::timer_waker {                       // examples/own_loop.cpp
+//         void wake_before(verge::time_point) noexcept override { interrupt(); }
+//     };
+//     verge::timer_service timers(loop);
+//
+//     auto id = timers.arm(deadline, [] { ... });                 // any thread
+//     timers.cancel(id);                                          // any thread
+//
+//     for (;;) {                                                  // the loop's own thread
+//         wait_for_events_until(timers.prepare_wait());
+//         timers.run_due(now());
+//     }
+//
+// It is for people who write loops: a timer_thread, an event loop and a fiber scheduler stand on
+// it. Threads that arm and cancel meet only in the shard that both use; each thread sticks to one.
+//
+// Not the right tool for a program that just wants a function called later (use timer_thread), nor
+// for one thread alone (use local_timers).
+//
+// How the waiter is told of an earlier deadline, without a lock that all share
+//
+//     arm:     nearest[shard] = d  (if d is the shard's earliest);  if (d < wake_at) wake_before(d)
+//     waiter:  wake_at = m;  read every nearest again;  one is < m ? start over : sleep until m
+//
+//   Both sides store, then load the other's word, all seq_cst: one of them sees the other.  So an
+//   earlier deadline always shortens the sleep.  collect() sets wake_at to 0: while the waiter is
+//   awake nobody wakes it.  tests/model/timer_service_model.cpp explores this source.
+
+#pragma once
+
+#include <verge/base/callback.hpp>
+#include <verge/base/clock.hpp>
+#include <verge/base/detail/thread_number.hpp>
+#include <verge/base/parker.hpp>
+#include <verge/base/stats.hpp>
+#include <verge/driver/detail/running_scope.hpp>
+#include <verge/driver/detail/timer_shard.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+/// Whoever sleeps until the next timer.
+class timer_waker {
+public:
+    /// A timer was armed for `deadline`, earlier than what prepare_wait() last returned: the sleep
+    /// must end before then.  Called by any thread, without a lock; may come too often.
+    virtual void wake_before(time_point deadline) noexcept = 0;
+
+protected:
+    timer_waker() = default;
+    ~timer_waker() = default;
+    timer_waker(const timer_waker&) = default;
+    timer_waker& operator=(const timer_waker&) = default;
+};
+
+/// What a timer service needs from below.  The tests supply a model.
+struct service_platform : futex_platform {
+    using lock = detail::spin_lock;
+    using running_scope = detail::running_scope;
+    static unsigned thread_number() noexcept { return detail::thread_number(); }
+    static void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
+        wait(word, value, never);
+    }
+};
+
+struct timer_service_options {
+    static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+    std::size_t shards = 16;             ///< 1 to 1024.  See docs/benchmarks.md for the curve.
+    std::size_t reserve = 0;             ///< Timers that can be pending without an allocation.
+    std::size_t max_timers = unlimited;  ///< Arming more gives an empty id.
+    time_point start = {};               ///< A time not after the first collect().
+};
+
+/// A snapshot, for dashboards and tests.  Each timer is counted under exactly one of cancelled,
+/// fired (a periodic one at each run), dropped, or pending.
+struct timer_service_stats {
+    std::uint64_t scheduled = 0;
+    std::uint64_t cancelled = 0;
+    std::uint64_t rescheduled = 0;
+    std::uint64_t fired = 0;
+    std::uint64_t dropped = 0;
+    std::uint64_t rejected = 0;
+    std::uint64_t pending = 0;
+
+    template <class Visitor>
+    void visit(Visitor&& v) const {
+        v("scheduled", stat_kind::counter, scheduled, "timers scheduled");
+        v("cancelled", stat_kind::counter, cancelled, "timers cancelled before they began");
+        v("rescheduled", stat_kind::counter, rescheduled, "timers given a new deadline");
+        v("fired", stat_kind::counter, fired, "callbacks begun");
+        v("dropped", stat_kind::counter, dropped, "timers ended by stop or destruction");
+        v("rejected", stat_kind::counter, rejected, "timers refused: full, or stopped");
+        v("pending", stat_kind::gauge, pending, "timers that have not begun");
+    }
+};
+
+/// Timers that any thread arms and cancels, and one waiter at a time collects.
+///
+/// A timer carries a Payload (a callback, a fiber's name).  It is moved without exceptions, under a
+/// lock, and destroyed outside every lock.
+///
+/// Guarantees, each with a test of that name in tests/unit/driver/timer_service_test.cpp:
+///   NeverCollectsEarly        collect(now) gives out timers with deadline <= now only.
+///   ExactlyOneEnd             a timer is run, or cancelled, or dropped; never two of these.
+///   KeepsDeadlineOrder        by deadline; equal deadlines in the order one thread armed them.
+///   FreesPayloadOnCancel      when cancel() returns `cancelled`, the payload is destroyed.
+///   EarlierDeadlineWakes      arming below what prepare_wait() returned calls wake_before().
+///   StaleIdsAreHarmless       an id of a timer that is over, or of another object, names nothing.
+///   NothingIsArmedAfterClose  close() drops what has not begun, and refuses the rest.
+///
+/// Thread safety: all members from any thread, but prepare_wait(), collect() and run_due() from one
+/// at a time, and construction and destruction alone.
+/// Exceptions: arming throws std::bad_alloc, and then nothing was armed.
+template <class Payload, class Platform = service_platform>
+class basic_timer_service {
+    static_assert(std::is_nothrow_move_constructible_v<Payload>);
+    using shard = detail::timer_shard<Payload, Platform>;
+
+public:
+    using options = timer_service_options;
+
+    /// A timer whose callback is running: between begin() and end() or again().
+    class running_timer {
+    public:
+        explicit operator bool() const noexcept { return entry_ != nullptr; }
+        [[nodiscard]] Payload& payload() const noexcept { return entry_->payload; }
+
+    private:
+        friend class basic_timer_service;
+        typename shard::entry* entry_ = nullptr;
+        std::uint32_t shard_ = 0;
+    };
+
+    /// Throws std::invalid_argument for a number of shards that is not in 1 .. 1024.
+    explicit basic_timer_service(timer_waker& waker, const options& opts = {})
+        : waker_(waker), shard_count_(checked(opts.shards)), max_timers_(opts.max_timers) {
+        shards_ = std::make_unique<shard[]>(shard_count_);
+        for (std::size_t i = 0; i < shard_count_; ++i) {
+            shards_[i].start_at(to_tick(opts.start));
+            const std::size_t share =
+                opts.reserve / shard_count_ + (opts.reserve % shard_count_ != 0 ? 1 : 0);
+            shards_[i].adopt(shard::pool::make_chunks(share));
+        }
+    }
+
+    /// Drops what is pending.
+    ~basic_timer_service() { close(); }
+
+    basic_timer_service(const basic_timer_service&) = delete;
+    basic_timer_service& operator=(const basic_timer_service&) = delete;
+
+    // ---- any thread -----------------------------------------------------------------------------
+
+    /// Arms a timer.  The id is empty if max_timers are pending, or after close().
+    timer_id arm(time_point deadline, Payload payload) {
+        return emplace(deadline, std::move(payload));
+    }
+
+    /// arm, with a payload made of `args` where it is to live.
+    template <class... Args>
+    requires std::is_nothrow_constructible_v<Payload, Args...> timer_id emplace(time_point deadline,
+                                                                                Args&&... args) {
+        return arm_by(
+            [at = to_tick(deadline)](auto& wheel, auto& entry) { wheel.arm_at(entry, at); },
+            std::forward<Args>(args)...);
+    }
+
+    /// Arms a timer for somewhere in [earliest, latest], where it meets other timers with slack.
+    timer_id arm_between(time_point earliest, time_point latest, Payload payload) {
+        return arm_by([from = to_tick(earliest), to = to_tick(latest)](
+                          auto& wheel, auto& entry) { wheel.arm_in_range(entry, from, to); },
+                      std::move(payload));
+    }
+
+    /// Ends a timer that has not begun.  `running`: it will not run again, if it is periodic.
+    cancel_result cancel(timer_id id) noexcept {
+        shard* const s = shard_of(id);
+        const cancel_result result = s == nullptr ? cancel_result::gone : s->cancel(id);
+        if (result == cancel_result::cancelled) count_out();
+        return result;
+    }
+
+    /// As cancel; if it is running, returns (`gone`) when the callback has ended.  Called from that
+    /// very callback it says `running`.
+    cancel_result cancel_and_wait(timer_id id) noexcept {
+        shard* const s = shard_of(id);  // once: when the timer has ended, its id may name none
+        const cancel_result result = cancel(id);
+        if (result != cancel_result::running) return result;
+        if (Platform::running_scope::inside_timer(id)) return result;
+        s->wait_for(id);
+        return cancel_result::gone;
+    }
+
+    /// Gives a timer that has not begun a new deadline; the id stays.
+    reschedule_result rearm(timer_id id, time_point deadline) noexcept {
+        shard* const s = shard_of(id);
+        if (s == nullptr) return reschedule_result::gone;
+        tick news = never_tick;
+        const reschedule_result result = s->rearm(id, to_tick(deadline), news);
+        tell(news);
+        return result;
+    }
+
+    /// The deadline of a timer that has not begun.
+    [[nodiscard]] std::optional<time_point> deadline_of(timer_id id) const noexcept {
+        const shard* const s = shard_of(id);
+        if (s == nullptr) return std::nullopt;
+        const std::optional<tick> deadline = s->deadline_of(id);
+        if (!deadline) return std::nullopt;
+        return to_time(*deadline);
+    }
+
+    // ---- the waiter -----------------------------------------------------------------------------
+
+    /// The time to sleep until; `never` if nothing is armed.  From now until the next collect(),
+    /// wake_before() is called for anything earlier.
+    [[nodiscard]] time_point prepare_wait() noexcept {
+        if (next_ != last_) return to_time(batch_[next_].deadline);  // it is no time to sleep
+        tick until = nearest().first;
+        for (;;) {
+            // seq_cst: before the look at every nearest; pairs with the load in tell().
+            wake_at_.store(until, std::memory_order_seq_cst);
+            const tick seen = nearest().first;
+            if (seen >= until) return to_time(until);
+            until = seen;
+        }
+    }
+
+    /// Takes what is due by `now`, in order, at most `room` of them: begin() or drop() each.
+    std::size_t collect(time_point now, due_timer* out, std::size_t room) noexcept {
+        // relaxed: who reads 0 stored its nearest before prepare_wait() stores wake_at again, and
+        // so will be seen by it.
+        wake_at_.store(0, std::memory_order_relaxed);
+        const tick now_tick = to_tick(now);
+        if (next_ != last_) return collect_left_over(now_tick, out, room);
+        if (room == 0) return 0;
+        for (;;) {
+            const auto [first, second, index] = nearest();
+            if (first > now_tick || first == never_tick) return 0;
+            // Up to the next shard's earliest, so that the order holds over all shards.
+            const tick until = second < now_tick ? second : now_tick;
+            const std::size_t count = shards_[index].collect(until, index, out, room);
+            if (count > 0) return count;
+        }
+    }
+
+    /// Says that the timer's callback begins now.  False if it has ended, or was rearmed, since.
+    [[nodiscard]] running_timer begin(const due_timer& due) noexcept {
+        running_timer timer;
+        timer.entry_ = shards_[due.shard].begin(due);
+        timer.shard_ = due.shard;
+        return timer;
+    }
+
+    /// Destroys the payload, as a part of the callback, and ends the timer.
+    void end(running_timer timer) noexcept {
+        const typename Platform::running_scope inside(this, id_of(timer));
+        count_out();
+        shards_[timer.shard_].end(*timer.entry_);
+    }
+
+    /// end() of one timer and begin() of the next, under one lock if it can be.
+    [[nodiscard]] running_timer end_and_begin(running_timer timer, const due_timer& due) noexcept {
+        if (timer.shard_ != due.shard) {
+            end(timer);
+            return begin(due);
+        }
+        const typename Platform::running_scope inside(this, id_of(timer));
+        count_out();
+        timer.entry_ = shards_[due.shard].end_and_begin(*timer.entry_, due);
+        return timer;
+    }
+
+    /// Arms it again, with its payload and its id; or ends it, if it was cancelled meanwhile.
+    /// `armed_as` may be of the payload: it gets the deadline that due_timer will tell, which is
+    /// not in the past.
+    void again(running_timer timer, time_point deadline, tick& armed_as) noexcept {
+        tick news = never_tick;
+        if (!shards_[timer.shard_].again(*timer.entry_, to_tick(deadline), armed_as, news)) {
+            end(timer);
+            return;
+        }
+        tell(news);
+    }
+
+    /// Ends a timer that was collected and will not be run.  False if that is over anyway.
+    bool drop(const due_timer& due) noexcept {
+        if (!shards_[due.shard].drop(due)) return false;
+        count_out();
+        return true;
+    }
+
+    /// Collects and runs what is due, at most `budget`: run(Payload&) for each.  Returns how many.
+    /// What a callback arms for `now` or before is due in the same call: a budget bounds that.
+    /// An exception leaves it; that timer is over, and the next call goes on after it.
+    template <std::invocable<Payload&> Run>
+    std::size_t run_due(time_point now, Run&& run, std::size_t budget = no_budget) {
+        std::size_t fired = 0;
+        while (fired < budget) {
+            if (next_ == last_) {
+                const std::size_t room = budget - fired < batch_size ? budget - fired : batch_size;
+                last_ = collect(now, batch_, room);
+                next_ = 0;
+            }
+            due_timer due;
+            if (collect_left_over(to_tick(now), &due, 1) == 0) break;
+            const run_scope timer{*this, begin(due)};
+            if (!timer.timer) continue;
+            ++fired;
+            const typename Platform::running_scope inside(this, due.id);
+            run(timer.timer.payload());
+        }
+        return fired;
+    }
+
+    /// run_due for payloads that are called.
+    std::size_t run_due(time_point now, std::size_t budget = no_budget) {
+        return run_due(
+            now, [](Payload& payload) { payload(); }, budget);
+    }
+
+    // ---- the end, and the rest ------------------------------------------------------------------
+
+    /// Drops what has not begun, and arms nothing from now on.  Does not wait for what is running.
+    void close() noexcept {
+        for (std::size_t i = 0; i < shard_count_; ++i)
+            shards_[i].close();
+    }
+
+    /// Waits until no callback is running, but those that the caller itself is inside of.
+    void wait_idle() noexcept {
+        for (std::size_t i = 0; i < shard_count_; ++i) {
+            std::size_t own = 0;
+            Platform::running_scope::for_each_inside(this, [&](timer_id id) {
+                if (shard_of(id) == &shards_[i]) ++own;
+            });
+            shards_[i].wait_idle(own);
+        }
+    }
+
+    /// Gives memory that no timer uses back to the system.
+    void trim() noexcept {
+        for (std::size_t i = 0; i < shard_count_; ++i)
+            const auto idle = shards_[i].trim();
+    }
+
+    [[nodiscard]] timer_service_stats stats() const noexcept {
+        timer_service_stats sum;
+        for (std::size_t i = 0; i < shard_count_; ++i) {
+            const detail::shard_counters part = shards_[i].counters(sum.pending);
+            sum.scheduled += part.scheduled;
+            sum.cancelled += part.cancelled;
+            sum.rescheduled += part.rescheduled;
+            sum.fired += part.fired;
+            sum.dropped += part.dropped;
+            sum.rejected += part.rejected;
+        }
+        return sum;
+    }
+
+private:
+    struct nearest_two {
+        tick first = never_tick;   // the least nearest of all shards
+        tick second = never_tick;  // the least of the others
+        std::uint32_t index = 0;   // the shard of `first`
+    };
+
+    struct run_scope {
+        basic_timer_service& service;
+        running_timer timer;
+        run_scope(basic_timer_service& of, running_timer begun) noexcept
+            : service(of), timer(begun) {}
+        ~run_scope() {
+            if (timer) service.end(timer);
+        }
+        run_scope(const run_scope&) = delete;
+        run_scope& operator=(const run_scope&) = delete;
+    };
+
+    static constexpr std::size_t batch_size = 64;
+
+    static std::size_t checked(std::size_t shards) {
+        if (shards < 1 || shards > 1024) {
+            throw std::invalid_argument("verge::timer_service: shards must be 1 to 1024");
+        }
+        return shards;
+    }
+
+    // Ticks are nanoseconds of CLOCK_MONOTONIC; times before its epoch are past anyway.
+    static tick to_tick(time_point when) noexcept {
+        if (when == never) return never_tick;
+        const auto count = when.time_since_epoch().count();
+        return count < 0 ? 0 : static_cast<tick>(count);
+    }
+    static time_point to_time(tick at) noexcept {
+        if (at >= static_cast<tick>(never.time_since_epoch().count())) return never;
+        return time_point(duration(static_cast<duration::rep>(at)));
+    }
+
+    template <class Place, class... Args>
+    timer_id arm_by(Place&& place, Args&&... args) {
+        shard& s = own_shard();
+        if (!count_in()) {
+            s.count_rejected();
+            return {};
+        }
+        for (;;) {
+            const typename shard::arm_result result = s.arm(
+                [&](void* at) noexcept { ::new (at) Payload(std::forward<Args>(args)...); }, place);
+            if (result.id) [[likely]] {
+                tell(result.news);
+                return result.id;
+            }
+            if (result.closed) {
+                count_out();
+                return {};
+            }
+            grow(s);
+        }
+    }
+
+    // Makes room for more timers, outside the lock.
+    [[gnu::noinline]] void grow(shard& s) {
+        try {
+            s.adopt(shard::pool::make_chunks());
+        } catch (...) {
+            count_out();
+            throw;
+        }
+    }
+
+    [[nodiscard]] shard& own_shard() const noexcept {
+        const unsigned number = Platform::thread_number();
+        const auto count = static_cast<unsigned>(shard_count_);
+        // A division only where it cannot be avoided: it would be a tenth of the work of arming.
+        return shards_[(count & (count - 1)) == 0 ? number & (count - 1) : number % count];
+    }
+
+    static timer_id id_of(running_timer timer) noexcept {
+        return timer_id(shard::pool::id_of(*timer.entry_));
+    }
+
+    // collect(), from what a run_due() has collected and not run.
+    std::size_t collect_left_over(tick now, due_timer* out, std::size_t room) noexcept {
+        std::size_t count = 0;
+        while (count < room && next_ != last_ && batch_[next_].deadline <= now) {
+            out[count++] = batch_[next_++];
+        }
+        return count;
+    }
+
+    // Wakes the waiter, if it may sleep for longer than until `news`.
+    void tell(tick news) noexcept {
+        if (news == never_tick) return;
+        // seq_cst: after the store of nearest; pairs with the store in prepare_wait().
+        if (news < wake_at_.load(std::memory_order_seq_cst)) waker_.wake_before(to_time(news));
+    }
+
+    [[nodiscard]] nearest_two nearest() const noexcept {
+        nearest_two two;
+        for (std::uint32_t i = 0; i < shard_count_; ++i) {
+            const tick at = shards_[i].nearest();
+            if (at < two.first) {
+                two.second = two.first;
+                two.first = at;
+                two.index = i;
+            } else if (at < two.second) {
+                two.second = at;
+            }
+        }
+        return two;
+    }
+
+    [[nodiscard]] shard* shard_of(timer_id id) const noexcept {
+        const void* const owner = shard::pool::owner_of(id.value());
+        const auto offset = reinterpret_cast<std::uintptr_t>(owner) -
+                            reinterpret_cast<std::uintptr_t>(shards_[0].owner_address());
+        const std::size_t index = offset / sizeof(shard);
+        if (index >= shard_count_ || shards_[index].owner_address() != owner) return nullptr;
+        return &shards_[index];
+    }
+
+    // Counting costs a shared word, so it is done only if there is a limit.
+    bool count_in() noexcept {
+        if (max_timers_ == options::unlimited) return true;
+        // relaxed: a number; it orders nothing.
+        if (live_.fetch_add(1, std::memory_order_relaxed) < max_timers_) return true;
+        live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as above
+        return false;
+    }
+    void count_out() noexcept {
+        if (max_timers_ == options::unlimited) return;
+        live_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as in count_in()
+    }
+
+    template <class T>
+    using atomic = typename Platform::template atomic<T>;
+
+    timer_waker& waker_;
+    const std::size_t shard_count_;
+    const std::size_t max_timers_;
+    std::unique_ptr<shard[]> shards_;
+    // What run_due() has collected and not yet run: batch_[next_] to batch_[last_ - 1].  Written by
+    // the waiter.
+    due_timer batch_[batch_size];
+    std::size_t next_ = 0;
+    std::size_t last_ = 0;
+    // Until when the waiter sleeps; 0 while it is awake.  Written by the waiter.
+    alignas(64) atomic<tick> wake_at_{0};
+    // Timers that have not ended, if there is a limit.  Written by all.
+    alignas(64) atomic<std::size_t> live_{0};
+};
+
+/// Timers with callbacks.
+using timer_service = basic_timer_service<callback>;
+
+}  // namespace verge

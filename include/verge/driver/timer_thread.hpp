@@ -1,0 +1,178 @@
+// verge/driver/timer_thread.hpp -- one background thread that calls functions at given times.
+//
+//     verge::timer_thread timers;                                 // examples/rpc_timeout.cpp
+//
+//     auto id = timers.schedule_after(200ms, [call] { call->fail(timed_out); });
+//     ...
+//     timers.cancel(id);                  // the reply came first: the usual case
+//
+// It is built for time-outs: most timers are cancelled long before they are due, by many threads at
+// once.  So schedule and cancel are the cheap operations, some 30 ns for both, and neither ever
+// waits for a callback; firing is the rare and dearer one.  Figures: docs/benchmarks.md.
+//
+// Callbacks run one after another on the timer thread, so each delays the next: they should be
+// short.  For those that compute or block, give `run_on` an executor: a thread pool, an event loop
+// (examples/slow_callbacks.cpp).
+//
+// Not the right tool when all timers belong to one event loop (use steady_timer), nor for one
+// thread alone (use local_timers).
+//
+// How it works: verge/driver/timer_service.hpp and docs/design/timer_thread.md.
+
+#pragma once
+
+#include <verge/base/callback.hpp>
+#include <verge/base/clock.hpp>
+#include <verge/base/histogram.hpp>
+#include <verge/base/stats.hpp>
+#include <verge/base/timer_id.hpp>
+#include <verge/driver/timer_service.hpp>
+#include <verge/queue/periodic.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <sys/types.h>
+
+namespace verge {
+
+/// Calls functions at given times.
+///
+/// Guarantees, each with a test of the same name in tests/unit/driver/timer_thread_test.cpp:
+///   NeverFiresEarly        a callback starts at or after its deadline on CLOCK_MONOTONIC.
+///   ExactlyOneEnd          a timer runs once, or one cancel() returns `cancelled`, or it is
+///   dropped
+///                          by stop(); never two of these, never none.
+///   KeepsDeadlineOrder     callbacks start in order of deadline; equal deadlines, in order of
+///                          schedule calls made by one thread.  (With run_on: are handed over so.)
+///   FreesCallbackOnCancel  when cancel() returns `cancelled`, the callback object is destroyed.
+///   GoneMeansVisible       after `gone`, the caller sees everything the callback wrote.
+///   EarlierDeadlineShortensTheSleep
+///   MemoryFollowsLiveTimers   not the rate: a cancelled timer's memory is free for reuse at once.
+///   NoCallbackAfterDtor    no callback runs after the destructor has returned, but the one that
+///                          called it.
+///   TheDateIsNotTrusted    setting CLOCK_REALTIME changes nothing.
+///   AForkedChildGetsEmptyIds  instead of a hang: it has no timer thread.
+///
+/// Thread safety: every member function may be called from any thread at any time, callbacks of
+/// this very object included; the destructor, once, when no other call is running but its own
+/// callback's.
+///
+/// Exceptions: a callback that throws ends in options::on_exception, or else in std::terminate.
+class timer_thread {
+public:
+    static constexpr std::size_t unlimited = timer_service_options::unlimited;
+
+    /// Where callbacks are to run: called on the timer thread with each that is due.  It must not
+    /// block.  A callback that it destroys without calling it counts as dropped.
+    using executor = std::function<void(callback)>;
+
+    struct options {
+        std::string name = "verge-timer";  ///< Thread name as seen in top and gdb; 15 bytes used.
+        std::size_t shards = timer_service_options{}.shards;  ///< 1 to 1024.
+        std::size_t reserve = 0;              ///< Timers that can be pending without an allocation.
+        std::size_t max_timers = unlimited;   ///< Scheduling more gives an empty id.
+        duration kernel_slack = duration(1);  ///< How much later the kernel may wake the thread.
+        duration spin = duration::zero();     ///< Spin so long before each deadline: precise, dear.
+        executor run_on = {};                 ///< Empty: callbacks run on the timer thread.
+        /// What gets the exceptions of callbacks, on the thread that ran them.  Must not throw.
+        std::function<void(std::exception_ptr)> on_exception = {};
+    };
+
+    /// A snapshot, for dashboards and tests.
+    struct statistics : timer_service_stats {
+        std::uint64_t wakeups = 0;
+        std::uint64_t spurious_wakeups = 0;
+        std::uint64_t busy_ns = 0;
+        histogram_snapshot lateness;
+
+        template <class Visitor>
+        void visit(Visitor&& v) const {
+            timer_service_stats::visit(v);
+            v("wakeups", stat_kind::counter, wakeups, "times the timer thread woke");
+            v("spurious_wakeups", stat_kind::counter, spurious_wakeups, "of these, for nothing");
+            v("busy_ns", stat_kind::counter, busy_ns, "nanoseconds the timer thread was awake");
+            visit_histogram(v, "lateness_ns", lateness, "nanoseconds from deadline to callback");
+        }
+    };
+
+    timer_thread();
+
+    /// Starts the thread.  Throws std::system_error if the system refuses one, std::bad_alloc, and
+    /// std::invalid_argument for a number of shards that is not in 1 .. 1024.
+    explicit timer_thread(const options& opts);
+
+    /// stop().  Called from a callback it does not wait for that one.
+    ~timer_thread();
+
+    timer_thread(const timer_thread&) = delete;
+    timer_thread& operator=(const timer_thread&) = delete;
+
+    /// The one of the whole process: made on first use, never destroyed.
+    static timer_thread& shared();
+
+    /// Sets what shared() is made with.  False if it was made already: then nothing changes.
+    static bool configure_shared(const options& opts);
+
+    /// Runs `fn` at `deadline`; as soon as possible if that has passed, never if it is `never`.
+    /// The id is empty if max_timers are pending, after stop(), and in a forked child.
+    /// Throws std::bad_alloc, in which case nothing was scheduled, and std::invalid_argument if
+    /// `fn` is empty.
+    timer_id schedule_at(time_point deadline, callback fn);
+
+    /// The same for C: calls fn(arg).
+    timer_id schedule_at(time_point deadline, void (*fn)(void*), void* arg);
+
+    /// schedule_at(now + delay).  A negative delay counts as 0.
+    timer_id schedule_after(duration delay, callback fn);
+
+    /// Runs `fn` somewhere in [earliest, latest], where one wake-up serves several timers.
+    timer_id schedule_between(time_point earliest, time_point latest, callback fn);
+
+    /// Runs `fn` every `period`, at first one period from now, until it is cancelled.  The phase is
+    /// kept exactly; `policy` says what becomes of runs that came too late.  A run begins only
+    /// after the one before has ended.  A period below 1 ns counts as 1 ns.
+    timer_id schedule_every(duration period, callback fn, missed_ticks policy = missed_ticks::skip);
+
+    /// Prevents the timer from running, if it has not begun.  Does not wait: on `running` the
+    /// callback may outlive this call, so its captures must too.  A periodic timer cancelled while
+    /// it runs (`running`) does not run again.
+    cancel_result cancel(timer_id id) noexcept;
+
+    /// As cancel; if the callback is running, returns `gone` when it has ended.  Called from that
+    /// very callback it says `running`.
+    cancel_result cancel_and_wait(timer_id id) noexcept;
+
+    /// Gives a timer that has not begun a new deadline, in O(1); the id stays.
+    reschedule_result reschedule(timer_id id, time_point deadline) noexcept;
+
+    /// How long until the timer is due: 0 if it is due, duration::max() for never; nothing if it is
+    /// running or over.
+    [[nodiscard]] std::optional<duration> remaining(timer_id id) const noexcept;
+
+    /// Takes no new timers, drops those that have not begun, and waits for a callback that is
+    /// running; called from inside one it does not wait.  Safe twice, and from two threads.
+    void stop() noexcept;
+
+    /// Gives memory that no timer uses back to the system.
+    void trim() noexcept;
+
+    [[nodiscard]] statistics stats() const;
+
+    /// The timer thread, for pthread_setschedparam and the like.
+    [[nodiscard]] pthread_t native_handle() const noexcept;
+
+    /// Whether the calling thread is the timer thread.
+    [[nodiscard]] bool on_timer_thread() const noexcept;
+
+private:
+    class core;  // src/driver/timer_thread.cpp; closures in an executor may outlive this object
+    std::shared_ptr<core> core_;
+};
+
+}  // namespace verge

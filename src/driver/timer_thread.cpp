@@ -1,0 +1,432 @@
+#include <verge/base/detail/fast_clock.hpp>
+#include <verge/base/detail/fork_guard.hpp>
+#include <verge/driver/timer_thread.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <system_error>
+
+#include <signal.h>
+
+namespace verge {
+
+namespace {
+
+constexpr std::size_t batch_size = 64;
+
+// What a periodic timer has in addition.  On the heap: one-shot timers are to be small.
+struct periodic {
+    tick due = 0;       // the deadline of the present run, in phase, also if it had long passed
+    tick armed_as = 0;  // what the service made of it: not before its own now
+    tick period = 1;
+    missed_ticks policy{};
+};
+
+struct payload {
+    explicit payload(callback&& f, std::unique_ptr<periodic> r = nullptr) noexcept
+        : fn(std::move(f)), repeat(std::move(r)) {}
+    callback fn;
+    std::unique_ptr<periodic> repeat;
+};
+
+tick to_tick(time_point when) noexcept {
+    return static_cast<tick>(std::max(when, time_point{}).time_since_epoch().count());
+}
+
+time_point to_time(tick at) noexcept {
+    if (at >= to_tick(never)) return never;
+    return time_point(duration(static_cast<duration::rep>(at)));
+}
+
+// On a timer thread: its core.  A pthread_t would not do: the next thread may get the same.
+constinit thread_local const void* own_core = nullptr;
+
+// One writer, the timer thread; a load and a store need no lock prefix.
+void add(std::atomic<std::uint64_t>& to, std::uint64_t n) noexcept {
+    // relaxed, twice: readers want the number and no order.
+    to.store(to.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+class timer_thread::core final : public timer_waker, public std::enable_shared_from_this<core> {
+public:
+    using service_type = basic_timer_service<payload>;
+
+    explicit core(const options& opts)
+        : options_(opts),
+          service_(*this, {.shards = opts.shards,
+                           .reserve = opts.reserve,
+                           .max_timers = opts.max_timers,
+                           .start = steady_source{}.now()}) {
+        options_.kernel_slack = std::max(options_.kernel_slack, duration(1));
+        options_.spin = std::max(options_.spin, duration::zero());
+    }
+    ~core() = default;
+    core(const core&) = delete;
+    core& operator=(const core&) = delete;
+
+    void start() {
+        auto self = std::make_unique<std::shared_ptr<core>>(shared_from_this());
+        sigset_t all;
+        sigset_t old;
+        ::sigfillset(&all);
+        ::pthread_sigmask(SIG_SETMASK, &all, &old);  // the thread inherits it: no signals for us
+        const int error = ::pthread_create(&thread_, nullptr, &thread_main, self.get());
+        ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
+        if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_create");
+        joinable_ = true;
+        static_cast<void>(self.release());  // the thread deletes it
+        ::pthread_setname_np(thread_, options_.name.substr(0, 15).c_str());
+    }
+
+    void wake_before(time_point) noexcept override { parker_.unpark(); }
+
+    service_type& service() noexcept { return service_; }
+    [[nodiscard]] bool same_process() const noexcept { return fork_.same_process(); }
+    [[nodiscard]] pthread_t handle() const noexcept { return thread_; }
+    [[nodiscard]] bool on_thread() const noexcept { return own_core == this; }
+    [[nodiscard]] bool inside_callback() const noexcept {
+        return detail::running_scope::inside_service(&service_);
+    }
+
+    // In a forked child: locks may be held by threads that do not exist there, so nothing can be
+    // taken down, and what is counted stays counted for ever.
+    static void abandon(std::shared_ptr<core> owner) noexcept {
+        alignas(std::shared_ptr<core>) std::byte nowhere[sizeof owner];
+        ::new (static_cast<void*>(nowhere)) std::shared_ptr<core>(std::move(owner));
+    }
+
+    timer_id schedule(time_point deadline, callback&& fn) {
+        if (!fn) throw std::invalid_argument("verge::timer_thread: an empty function");
+        if (!same_process()) return {};
+        return service_.emplace(deadline, std::move(fn));
+    }
+
+    timer_id schedule_between(time_point earliest, time_point latest, callback&& fn) {
+        if (!fn) throw std::invalid_argument("verge::timer_thread: an empty function");
+        if (!same_process()) return {};
+        return service_.arm_between(earliest, latest, payload(std::move(fn)));
+    }
+
+    timer_id schedule_every(duration period, callback&& fn, missed_ticks policy) {
+        if (!fn) throw std::invalid_argument("verge::timer_thread: an empty function");
+        if (!same_process()) return {};
+        const duration step = std::max(period, duration(1));
+        const time_point first = deadline_after(steady_source{}.now(), step);
+        auto repeat = std::make_unique<periodic>();
+        repeat->due = repeat->armed_as = to_tick(first);
+        repeat->period = static_cast<tick>(step.count());
+        repeat->policy = policy;
+        return service_.emplace(first, std::move(fn), std::move(repeat));
+    }
+
+    void request_stop() noexcept {
+        service_.close();
+        // relaxed: the parker orders it for the timer thread.
+        stopping_.store(true, std::memory_order_relaxed);
+        parker_.unpark();
+    }
+
+    void join() noexcept {
+        const std::lock_guard hold(join_lock_);
+        if (std::exchange(joinable_, false)) ::pthread_join(thread_, nullptr);
+    }
+
+    void detach() noexcept {
+        const std::lock_guard hold(join_lock_);
+        if (std::exchange(joinable_, false)) ::pthread_detach(thread_);
+    }
+
+    [[nodiscard]] statistics stats() const {
+        statistics all;
+        static_cast<timer_service_stats&>(all) = service_.stats();
+        // relaxed, three times: numbers, in no order.
+        all.wakeups = wakeups_.load(std::memory_order_relaxed);
+        all.spurious_wakeups = spurious_wakeups_.load(std::memory_order_relaxed);
+        all.busy_ns = busy_ns_.load(std::memory_order_relaxed);
+        all.lateness = lateness_.snapshot();
+        return all;
+    }
+
+    // A timer that was handed to an executor.  Runs it when it is called; if it never is, the timer
+    // ends as dropped.
+    class handed {
+    public:
+        handed(std::shared_ptr<core> owner, const due_timer& due) noexcept
+            : owner_(std::move(owner)), due_(due) {}
+        handed(handed&& other) noexcept = default;
+        handed& operator=(handed&&) = delete;
+        handed(const handed&) = delete;
+        handed& operator=(const handed&) = delete;
+        ~handed() {
+            if (owner_ == nullptr) return;
+            if (owner_->same_process()) {
+                owner_->service_.drop(due_);
+            } else {
+                abandon(std::move(owner_));
+            }
+        }
+        void operator()() {
+            std::shared_ptr<core> owner = std::move(owner_);
+            if (owner == nullptr) return;
+            if (!owner->same_process()) return abandon(std::move(owner));
+            owner->run_one(due_);
+        }
+
+    private:
+        std::shared_ptr<core> owner_;
+        due_timer due_;
+    };
+    static_assert(callback::fits<handed>);
+
+private:
+    static void* thread_main(void* arg) {
+        const std::unique_ptr<std::shared_ptr<core>> self(static_cast<std::shared_ptr<core>*>(arg));
+        (*self)->run();
+        return nullptr;
+    }
+
+    void run() noexcept {
+        own_core = this;
+        ::prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(options_.kernel_slack.count()));
+        const steady_source source;
+        due_timer batch[batch_size];
+        time_point awake_since = source.now();
+        bool woken = false;  // since the last batch: a wake-up that has found nothing yet
+        // relaxed: who set it has unparked us since, and the park() that saw that has ordered it.
+        while (!stopping_.load(std::memory_order_relaxed)) {
+            const std::size_t count = service_.collect(source.now(), batch, batch_size);
+            if (count > 0) {
+                woken = false;
+                run_batch(batch, count);
+                continue;
+            }
+            if (std::exchange(woken, false)) add(spurious_wakeups_, 1);
+            const time_point until = service_.prepare_wait();
+            const time_point now = source.now();
+            if (until <= now) continue;
+            add(busy_ns_, static_cast<std::uint64_t>((now - awake_since).count()));
+            sleep_until(until);
+            awake_since = source.now();
+            add(wakeups_, 1);
+            woken = true;
+        }
+        // Closures in the executor keep this object, which is not to keep the executor.
+        options_.run_on = nullptr;
+    }
+
+    void sleep_until(time_point until) noexcept {
+        const duration spin = until == never ? duration::zero() : options_.spin;
+        if (spin == duration::zero()) {
+            static_cast<void>(parker_.park(until));
+            return;
+        }
+        if (parker_.park(until - spin)) return;
+        const steady_source source;
+        while (source.now() < until) {
+            // A look at the parker: a wake-up, for an earlier timer or for the end, ends the spin.
+            if (!parker_.enter() || parker_.leave()) return;
+        }
+    }
+
+    void run_batch(const due_timer* batch, std::size_t count) noexcept {
+        if (options_.run_on) {
+            // relaxed: once a callback on this very thread has stopped it, the executor may be
+            // gone.
+            for (std::size_t i = 0; i < count && !stopping_.load(std::memory_order_relaxed); ++i)
+                hand_over(batch[i]);
+            return;
+        }
+        service_type::running_timer ended;  // whose end() is still owed
+        for (std::size_t i = 0; i < count; ++i) {
+            service_type::running_timer timer =
+                ended ? service_.end_and_begin(ended, batch[i]) : service_.begin(batch[i]);
+            ended = {};
+            if (!timer) continue;
+            record_lateness(batch[i]);
+            if (call(timer, batch[i])) ended = timer;
+        }
+        if (ended) service_.end(ended);
+    }
+
+    void hand_over(const due_timer& due) noexcept {
+        record_lateness(due);
+        try {
+            options_.run_on(handed(shared_from_this(), due));
+        } catch (...) {
+            report(std::current_exception());
+        }
+    }
+
+    void run_one(const due_timer& due) noexcept {
+        const service_type::running_timer timer = service_.begin(due);
+        if (timer && call(timer, due)) service_.end(timer);
+    }
+
+    // Runs the callback.  False if the timer is periodic, and armed again or ended already.
+    bool call(service_type::running_timer timer, const due_timer& due) noexcept {
+        payload& p = timer.payload();
+        {
+            const detail::running_scope inside(&service_, due.id);
+            try {
+                p.fn();
+            } catch (...) {
+                report(std::current_exception());
+            }
+        }
+        if (p.repeat == nullptr) return true;
+        periodic& repeat = *p.repeat;
+        // A reschedule() moved this run, and the phase with it.
+        if (due.deadline != repeat.armed_as) repeat.due = due.deadline;
+        const tick now = to_tick(steady_source{}.now());
+        repeat.due = next_period(repeat.due, repeat.period, now, repeat.policy).next;
+        service_.again(timer, to_time(repeat.due), repeat.armed_as);
+        return false;
+    }
+
+    void report(std::exception_ptr error) noexcept {
+        if (!options_.on_exception) std::terminate();
+        options_.on_exception(std::move(error));
+    }
+
+    void record_lateness(const due_timer& due) noexcept {
+        const tick now = to_tick(steady_source{}.now());
+        lateness_.record(now > due.deadline ? now - due.deadline : 0);
+    }
+
+    options options_;
+    detail::fork_guard fork_;
+    service_type service_;
+    parker parker_;
+    std::atomic<bool> stopping_{false};  // written by request_stop()
+    // Written by the timer thread, read by stats().
+    std::atomic<std::uint64_t> wakeups_{0};
+    std::atomic<std::uint64_t> spurious_wakeups_{0};
+    std::atomic<std::uint64_t> busy_ns_{0};
+    histogram lateness_;
+    std::mutex join_lock_;
+    bool joinable_ = false;  // under join_lock_, once started
+    pthread_t thread_{};     // written by start()
+};
+
+timer_thread::timer_thread() : timer_thread(options{}) {}
+
+timer_thread::timer_thread(const options& opts) : core_(std::make_shared<core>(opts)) {
+    core_->start();
+}
+
+timer_thread::~timer_thread() {
+    if (!core_->same_process()) {
+        core::abandon(std::move(core_));
+        return;
+    }
+    core_->request_stop();
+    core_->service().wait_idle();
+    if (core_->on_thread()) {
+        core_->detach();
+    } else {
+        core_->join();
+    }
+}
+
+namespace {
+
+std::mutex shared_lock;
+timer_thread* shared_one = nullptr;               // under shared_lock
+timer_thread::options* shared_options = nullptr;  // under shared_lock
+
+}  // namespace
+
+timer_thread& timer_thread::shared() {
+    static timer_thread& one = []() -> timer_thread& {
+        const std::lock_guard hold(shared_lock);
+        shared_one =
+            shared_options != nullptr ? new timer_thread(*shared_options) : new timer_thread;
+        return *shared_one;
+    }();
+    return one;
+}
+
+bool timer_thread::configure_shared(const options& opts) {
+    const std::lock_guard hold(shared_lock);
+    if (shared_one != nullptr) return false;
+    delete std::exchange(shared_options, new options(opts));
+    return true;
+}
+
+timer_id timer_thread::schedule_at(time_point deadline, callback fn) {
+    return core_->schedule(deadline, std::move(fn));
+}
+
+timer_id timer_thread::schedule_at(time_point deadline, void (*fn)(void*), void* arg) {
+    if (fn == nullptr) return core_->schedule(deadline, {});
+    return core_->schedule(deadline, [fn, arg] { fn(arg); });
+}
+
+timer_id timer_thread::schedule_after(duration delay, callback fn) {
+    return core_->schedule(deadline_after(detail::upper_now(), delay), std::move(fn));
+}
+
+timer_id timer_thread::schedule_between(time_point earliest, time_point latest, callback fn) {
+    return core_->schedule_between(earliest, latest, std::move(fn));
+}
+
+timer_id timer_thread::schedule_every(duration period, callback fn, missed_ticks policy) {
+    return core_->schedule_every(period, std::move(fn), policy);
+}
+
+cancel_result timer_thread::cancel(timer_id id) noexcept {
+    return core_->same_process() ? core_->service().cancel(id) : cancel_result::gone;
+}
+
+cancel_result timer_thread::cancel_and_wait(timer_id id) noexcept {
+    return core_->same_process() ? core_->service().cancel_and_wait(id) : cancel_result::gone;
+}
+
+reschedule_result timer_thread::reschedule(timer_id id, time_point deadline) noexcept {
+    return core_->same_process() ? core_->service().rearm(id, deadline) : reschedule_result::gone;
+}
+
+std::optional<duration> timer_thread::remaining(timer_id id) const noexcept {
+    if (!core_->same_process()) return std::nullopt;
+    const std::optional<time_point> deadline = core_->service().deadline_of(id);
+    if (!deadline) return std::nullopt;
+    if (*deadline == never) return duration::max();
+    return std::max(*deadline - steady_source{}.now(), duration::zero());
+}
+
+void timer_thread::stop() noexcept {
+    if (!core_->same_process()) return;
+    core_->request_stop();
+    if (core_->on_thread() || core_->inside_callback()) return;
+    core_->service().wait_idle();
+    core_->join();
+}
+
+void timer_thread::trim() noexcept {
+    if (core_->same_process()) core_->service().trim();
+}
+
+timer_thread::statistics timer_thread::stats() const {
+    return core_->same_process() ? core_->stats() : statistics{};
+}
+
+pthread_t timer_thread::native_handle() const noexcept {
+    return core_->handle();
+}
+
+bool timer_thread::on_timer_thread() const noexcept {
+    return core_->same_process() && core_->on_thread();
+}
+
+}  // namespace verge

@@ -1,0 +1,353 @@
+// The timer thread and the system around it: the thread itself, memory, statistics, the shared one.
+
+#include "unit/driver/timer_thread_fixture.hpp"
+
+#define VERGE_FAILING_NEW_ELSEWHERE  // in timer_service_memory_test.cpp
+#include "support/failing_new.hpp"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <system_error>
+
+#include <signal.h>
+
+namespace verge {
+namespace {
+
+using options = timer_thread::options;
+
+std::string name_of(pid_t tid) {
+    std::string name = text_of("/proc/self/task/" + std::to_string(tid) + "/comm");
+    if (!name.empty()) name.pop_back();  // the end of the line
+    return name;
+}
+
+// ---- the thread ----
+
+TEST(TimerThreadSystem, HasAName) {
+    timer_thread timers;
+    EXPECT_EQ(name_of(thread_of(timers)), "verge-timer");
+    timer_thread named({.name = "rpc"});
+    EXPECT_EQ(name_of(thread_of(named)), "rpc");
+    timer_thread long_named({.name = "a name longer than a thread may have"});
+    EXPECT_EQ(name_of(thread_of(long_named)), "a name longer t");
+    timer_thread nameless({.name = ""});
+    EXPECT_EQ(name_of(thread_of(nameless)), "");
+    char name[16] = {};
+    EXPECT_EQ(::pthread_getname_np(named.native_handle(), name, sizeof name), 0);
+    EXPECT_STREQ(name, "rpc");
+}
+
+TEST(TimerThreadSystem, BlocksAllSignals) {
+    sigset_t before;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
+    timer_thread timers;
+    sigset_t after;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    const std::string status =
+        text_of("/proc/self/task/" + std::to_string(thread_of(timers)) + "/status");
+    const std::size_t line = status.find("SigBlk:");
+    ASSERT_NE(line, std::string::npos);
+    const std::uint64_t blocked = std::stoull(status.substr(line + 7), nullptr, 16);
+    for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+        if (signal == SIGKILL || signal == SIGSTOP) continue;
+        if (signal > 31 && signal < SIGRTMIN) continue;  // the C library's own
+        EXPECT_TRUE((blocked >> (signal - 1) & 1U) != 0) << signal;
+        EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal)) << "here, nothing";
+    }
+}
+
+TEST(TimerThreadSystem, SetsTheKernelsSlack) {
+    const auto slack_of = [](duration slack) {
+        timer_thread timers({.kernel_slack = slack});
+        std::atomic<int> told{-1};
+        timers.schedule_after(0ns, [&] { told = ::prctl(PR_GET_TIMERSLACK); });
+        EXPECT_TRUE(eventually([&] { return told >= 0; }));
+        return told.load();
+    };
+    EXPECT_EQ(slack_of(options{}.kernel_slack), 1);
+    EXPECT_EQ(slack_of(50us), 50'000);
+    EXPECT_EQ(slack_of(0ns), 1);
+    EXPECT_EQ(slack_of(-5ms), 1);
+    EXPECT_NE(::prctl(PR_GET_TIMERSLACK), 1) << "and of no other thread";
+}
+
+TEST(TimerThreadSystem, AnIdleThreadDoesNotWake) {
+    timer_thread timers;
+    const pid_t tid = thread_of(timers);
+    const timer_id id = timers.schedule_after(1h, [] { FAIL(); });
+    timers.schedule_at(never, [] { FAIL(); });
+    timers.cancel(timers.schedule_after(1ms, [] { FAIL(); }));
+    // At most one wake-up is left by the timer that was cancelled.
+    event later;
+    timers.schedule_after(2ms, [&] { later.set(); });
+    EXPECT_TRUE(later.wait());
+    ASSERT_TRUE(falls_asleep(tid));
+    const auto switches = [tid] {
+        const std::string status = text_of("/proc/self/task/" + std::to_string(tid) + "/status");
+        return status.substr(status.find("\nvoluntary_ctxt_switches"));
+    };
+    std::string before;
+    EXPECT_TRUE(eventually([&] { return std::exchange(before, switches()) == switches(); }));
+    const std::uint64_t wakeups = timers.stats().wakeups;
+    for (int i = 0; i < 10'000; ++i) {  // later than what it sleeps for: none of its business
+        const timer_id other = timers.schedule_after(2h, [] { FAIL(); });
+        timers.reschedule(other, now() + 3h);
+        timers.cancel(other);
+    }
+    on_own_thread([&] { timers.cancel(timers.schedule_after(2h, [] { FAIL(); })); });
+    timers.trim();
+    EXPECT_EQ(timers.stats().wakeups, wakeups);
+    EXPECT_EQ(switches(), before);
+    EXPECT_EQ(timers.cancel(id), cancel_result::cancelled);
+}
+
+// ---- options ----
+
+TEST(TimerThreadSystem, HasOneToAThousandAndTwentyFourShards) {
+    EXPECT_THROW(timer_thread({.shards = 0}), std::invalid_argument);
+    EXPECT_THROW(timer_thread({.shards = 1025}), std::invalid_argument);
+    for (const std::size_t shards : {1U, 1024U}) {
+        timer_thread timers({.shards = shards});
+        event fired;
+        timers.schedule_after(0ns, [&] { fired.set(); });
+        EXPECT_TRUE(fired.wait());
+    }
+}
+
+TEST(TimerThreadSystem, TheSharedOneIsMadeAsConfigured) {
+    EXPECT_TRUE(timer_thread::configure_shared({.name = "unused"}));
+    EXPECT_TRUE(timer_thread::configure_shared({.name = "shared", .max_timers = 2}));
+    timer_thread* seen[2] = {nullptr, nullptr};
+    std::thread first([&] { seen[0] = &timer_thread::shared(); });
+    std::thread second([&] { seen[1] = &timer_thread::shared(); });
+    first.join();
+    second.join();
+    timer_thread& timers = timer_thread::shared();
+    EXPECT_EQ(seen[0], &timers);
+    EXPECT_EQ(seen[1], &timers);
+    EXPECT_FALSE(timer_thread::configure_shared({.name = "too late"}));
+    EXPECT_EQ(name_of(thread_of(timers)), "shared");
+    EXPECT_TRUE(eventually([&] { return timers.stats().pending == 0; }));
+    const timer_id one = timers.schedule_after(1h, [] {});
+    const timer_id two = timers.schedule_after(1h, [] {});
+    EXPECT_FALSE(timers.schedule_after(1h, [] {}));
+    timers.cancel(one);
+    timers.cancel(two);
+}
+
+// ---- what is refused ----
+
+TEST(TimerThreadSystem, IsNotMadeIfAThreadIsRefused) {
+    if (has_sanitizer) GTEST_SKIP() << "a sanitizer needs the address space";
+    enum : int { fine, not_refused, wrong_error, leaked, not_made_later };
+    EXPECT_EQ(
+        in_child([]() -> int {
+            // A stack that no thread before has left behind.
+            pthread_attr_t attributes;
+            ::pthread_attr_init(&attributes);
+            ::pthread_attr_setstacksize(&attributes, std::size_t{256} << 20);
+            ::pthread_setattr_default_np(&attributes);
+            std::size_t pages = 0;
+            static_cast<void>(std::sscanf(text_of("/proc/self/statm").c_str(), "%zu", &pages));
+            const rlim_t used = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+            rlimit limit{};
+            ::getrlimit(RLIMIT_AS, &limit);
+            const rlimit old = limit;
+            limit.rlim_cur = used + (rlim_t{64} << 20);
+            ::setrlimit(RLIMIT_AS, &limit);
+            const auto token = std::make_shared<int>(0);
+            try {
+                timer_thread timers({.on_exception = [token](std::exception_ptr) {}});
+                return not_refused;
+            } catch (const std::system_error& error) {
+                if (error.code() != std::errc::resource_unavailable_try_again) {
+                    return wrong_error;
+                }
+                if (std::string(error.what()).find("pthread_create") == std::string::npos) {
+                    return wrong_error;
+                }
+            }
+            if (token.use_count() != 1) return leaked;
+            ::setrlimit(RLIMIT_AS, &old);
+            timer_thread timers;
+            event fired;
+            timers.schedule_after(0ns, [&] { fired.set(); });
+            return fired.wait() ? fine : not_made_later;
+        }),
+        fine);
+}
+
+TEST(TimerThreadSystem, IsNotMadeIfMemoryIsRefused) {
+    const auto token = std::make_shared<int>(0);
+    const options opts{.shards = 2,
+                       .reserve = 3000,
+                       .run_on = [token](callback) {},
+                       .on_exception = [token](std::exception_ptr) {}};
+    const long uses = token.use_count();
+    int nth = 1;
+    for (bool refused = true; refused; ++nth) {
+        refused = false;
+        failing_new failing(nth);
+        try {
+            const timer_thread timers(opts);
+        } catch (const std::bad_alloc&) {
+            refused = true;
+        }
+        ASSERT_EQ(refused, failing.struck());
+        ASSERT_EQ(token.use_count(), uses);
+    }
+    EXPECT_GT(nth, 5);
+}
+
+TEST(TimerThreadSystem, SchedulesNothingIfMemoryIsRefused) {
+    using way = timer_id (*)(timer_thread&, const std::array<char, 100>&);
+    const way ways[] = {
+        [](timer_thread& t, const std::array<char, 100>& bulk) {
+            return t.schedule_after(1h, [bulk] { static_cast<void>(bulk); });
+        },
+        [](timer_thread& t, const std::array<char, 100>& bulk) {
+            return t.schedule_at(now() + 1h, [bulk] { static_cast<void>(bulk); });
+        },
+        [](timer_thread& t, const std::array<char, 100>& bulk) {
+            return t.schedule_between(now(), now() + 1h, [bulk] { static_cast<void>(bulk); });
+        },
+        [](timer_thread& t, const std::array<char, 100>& bulk) {
+            return t.schedule_every(1h, [bulk] { static_cast<void>(bulk); });
+        },
+        [](timer_thread& t, const std::array<char, 100>&) {
+            return t.schedule_at(
+                now() + 1h, [](void*) {}, nullptr);
+        },
+    };
+    for (const way schedule : ways) {
+        int nth = 1;
+        for (bool refused = true; refused; ++nth) {
+            timer_thread timers({.shards = 1, .max_timers = 1});
+            const std::array<char, 100> bulk{};
+            timer_id id;
+            refused = false;
+            {
+                failing_new failing(nth);
+                try {
+                    id = schedule(timers, bulk);
+                } catch (const std::bad_alloc&) {
+                    refused = true;
+                }
+                ASSERT_EQ(refused, failing.struck());
+            }
+            EXPECT_EQ(bool(id), !refused);
+            EXPECT_EQ(timers.stats().scheduled, refused ? 0U : 1U);
+            EXPECT_EQ(timers.stats().pending, refused ? 0U : 1U);
+            EXPECT_EQ(timers.stats().rejected, 0U) << "an empty id is for other reasons";
+            EXPECT_EQ(refused, bool(timers.schedule_after(1h, [] {}))) << "the room is free";
+        }
+        EXPECT_GT(nth, 2);
+    }
+}
+
+// ---- statistics ----
+
+TEST(TimerThreadSystem, CountsWhatItDoes) {
+    timer_thread timers({.max_timers = 50});
+    const std::uint64_t start_wakeups = timers.stats().wakeups;
+    EXPECT_EQ(timers.stats().fired, 0U);
+    std::vector<timer_id> far;
+    for (int i = 0; i < 50; ++i)
+        far.push_back(timers.schedule_after(1h, [] { FAIL(); }));
+    EXPECT_FALSE(timers.schedule_after(1h, [] { FAIL(); }));
+    for (std::size_t i = 0; i < 20; ++i)
+        timers.cancel(far[i]);
+    timers.reschedule(far[30], now() + 2h);
+    std::atomic<int> runs{0};
+    for (int i = 0; i < 10; ++i)
+        timers.schedule_after(i * 1ms, [&] { ++runs; });
+    EXPECT_TRUE(eventually([&] { return runs == 10; }));
+    timers.schedule_after(0ns, [&] {
+        const time_point start = now();
+        while (now() < start + 2ms) {
+        }
+        ++runs;
+    });
+    EXPECT_TRUE(eventually([&] { return runs == 11; }));
+    const timer_thread::statistics stats = timers.stats();
+    EXPECT_EQ(stats.scheduled, 61U);
+    EXPECT_EQ(stats.cancelled, 20U);
+    EXPECT_EQ(stats.rescheduled, 1U);
+    EXPECT_EQ(stats.fired, 11U);
+    EXPECT_EQ(stats.dropped, 0U);
+    EXPECT_EQ(stats.rejected, 1U);
+    EXPECT_EQ(stats.pending, 30U);
+    EXPECT_TRUE(same_sum(stats));
+    EXPECT_EQ(stats.lateness.count(), 11U);
+    EXPECT_GE(stats.wakeups, start_wakeups);
+    EXPECT_LE(stats.spurious_wakeups, stats.wakeups);
+    // Time is counted when the thread goes to sleep.
+    EXPECT_TRUE(eventually([&] { return timers.stats().busy_ns >= 2'000'000; }));
+    timers.stop();
+    EXPECT_EQ(timers.stats().dropped, 30U);
+    EXPECT_EQ(timers.stats().pending, 0U);
+    EXPECT_TRUE(same_sum(timers.stats()));
+}
+
+TEST(TimerThreadSystem, CountsAWakeUpForNothing) {
+    timer_thread timers;
+    const pid_t tid = thread_of(timers);
+    ASSERT_TRUE(falls_asleep(tid));
+    const timer_thread::statistics before = timers.stats();
+    timers.cancel(timers.schedule_after(1h, [] { FAIL(); }));  // earlier than never
+    EXPECT_TRUE(eventually([&] { return timers.stats().wakeups > before.wakeups; }));
+    EXPECT_TRUE(
+        eventually([&] { return timers.stats().spurious_wakeups > before.spurious_wakeups; }));
+    EXPECT_EQ(timers.stats().fired, before.fired);
+}
+
+TEST(TimerThreadSystem, TellsItsStatisticsByName) {
+    static_assert(stats_snapshot<timer_thread::statistics>);
+    timer_thread timers;
+    std::map<std::string, std::uint64_t, std::less<>> told;
+    timers.stats().visit(
+        [&](std::string_view name, stat_kind, std::uint64_t value, std::string_view help) {
+            EXPECT_TRUE(told.emplace(std::string(name), value).second) << name;
+            EXPECT_FALSE(help.empty());
+        });
+    for (const char* const name : {"scheduled", "cancelled", "rescheduled", "fired", "dropped",
+                                   "rejected", "pending", "wakeups", "spurious_wakeups", "busy_ns",
+                                   "lateness_ns_p50", "lateness_ns_max", "lateness_ns_count"}) {
+        EXPECT_TRUE(told.contains(std::string_view(name))) << name;
+    }
+}
+
+// ---- trim ----
+
+TEST(TimerThreadSystem, TrimGivesMemoryBack) {
+    timer_thread timers;
+    std::vector<timer_id> ids;
+    for (int i = 0; i < 50'000; ++i)
+        ids.push_back(timers.schedule_after(1h, [] { FAIL(); }));
+    const std::size_t full = resident_bytes();
+    for (std::size_t i = 1; i < ids.size(); ++i)
+        timers.cancel(ids[i]);
+    timers.trim();
+    EXPECT_TRUE(has_sanitizer || resident_bytes() < full - (std::size_t{3} << 20));
+    EXPECT_GT(timers.remaining(ids[0]).value(), 30min);
+    for (std::size_t i = 1; i < ids.size(); i += 99)
+        EXPECT_EQ(timers.cancel(ids[i]), cancel_result::gone);
+    event fired;
+    timers.schedule_after(0ns, [&] {
+        timers.trim();
+        fired.set();
+    });
+    EXPECT_TRUE(fired.wait());
+    EXPECT_EQ(timers.cancel(ids[0]), cancel_result::cancelled);
+}
+
+}  // namespace
+}  // namespace verge
