@@ -22,7 +22,7 @@ namespace {
 class poll_loop final : public verge::timer_waker {
 public:
     poll_loop() : wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-    ~poll_loop() { ::close(wake_fd_); }
+    ~poll_loop() override { ::close(wake_fd_); }
     poll_loop(const poll_loop&) = delete;
     poll_loop& operator=(const poll_loop&) = delete;
 

@@ -1,11 +1,11 @@
 #include <verge/base/parker.hpp>
 
+#include <limits>
+
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <climits>
 
 namespace verge {
 
@@ -37,7 +37,8 @@ void futex_platform::wake_one(std::atomic<std::uint32_t>& word) noexcept {
 }
 
 void futex_platform::wake_all(std::atomic<std::uint32_t>& word) noexcept {
-    ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, std::numeric_limits<int>::max(), nullptr,
+              nullptr, 0);
 }
 
 }  // namespace verge

@@ -71,7 +71,7 @@ public:
         options_.kernel_slack = std::max(options_.kernel_slack, duration(1));
         options_.spin = std::max(options_.spin, duration::zero());
     }
-    ~core() = default;
+    ~core() override = default;
     core(const core&) = delete;
     core& operator=(const core&) = delete;
 

@@ -82,7 +82,7 @@ public:
     template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, callback> && std::invocable<std::decay_t<F>&> &&
              std::constructible_from<std::decay_t<F>, F>)
-        callback(F&& f) {  // NOLINT(google-explicit-constructor): a lambda is passed as it is
+        callback(F&& f) {  // NOLINT: implicit, so that a lambda is passed as it is; constrained
         using target = std::decay_t<F>;
         if constexpr (detail::may_be_null<std::remove_cvref_t<F>>) {
             if (f == nullptr) return;
@@ -126,7 +126,8 @@ public:
     void reset() noexcept { const callback old(std::move(*this)); }
 
     friend void swap(callback& a, callback& b) noexcept {
-        callback other(std::move(a));
+        callback other;
+        other.take(a);
         a.take(b);
         b.take(other);
     }

@@ -60,9 +60,9 @@ public:
 
 protected:
     timer_waker() = default;
-    ~timer_waker() = default;
-    timer_waker(const timer_waker&) = default;
-    timer_waker& operator=(const timer_waker&) = default;
+    virtual ~timer_waker() = default;
+    timer_waker(const timer_waker&) = delete;
+    timer_waker& operator=(const timer_waker&) = delete;
 };
 
 /// What a timer service needs from below.  The tests supply a model.

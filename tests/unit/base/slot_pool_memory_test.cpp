@@ -449,6 +449,41 @@ TEST(SlotPool, ManyPoolsLiveInManyThreads) {
     EXPECT_NE(all.front(), 0U);
 }
 
+// Lookups take no lock: they meet leaves of the registry that are being made.  The counter is
+// relaxed, so that it does not order what the test is about.
+TEST(SlotPool, TheRegistryGrowsUnderLookups) {
+    std::atomic<int> passes{0};
+    std::atomic<bool> done{false};
+    std::atomic<int> wrong{0};
+    std::thread looking([&] {
+        while (!done.load(std::memory_order_relaxed)) {
+            for (std::uint32_t number = 0; number < 20'000; number += 500) {
+                if (slot_registry::owner_of(number) != nullptr) wrong.fetch_add(1);
+            }
+            passes.fetch_add(1, std::memory_order_relaxed);
+        }
+    });
+    const auto wait_for_a_pass = [&] {
+        const int before = passes.load(std::memory_order_relaxed);
+        while (passes.load(std::memory_order_relaxed) < before + 2) {
+            std::this_thread::yield();
+        }
+    };
+    std::vector<slot_registry::claim> claims;
+    for (int leaf = 0; leaf < 4; ++leaf) {
+        for (int i = 0; i < 2048; ++i) {
+            claims.push_back(slot_registry::take());
+        }
+        wait_for_a_pass();
+    }
+    done.store(true, std::memory_order_relaxed);
+    looking.join();
+    EXPECT_EQ(wrong.load(), 0);
+    for (const slot_registry::claim& claim : claims) {
+        slot_registry::give_back(claim.number, claim.generation);
+    }
+}
+
 // Chunks are made in one thread, used in another, and destroyed in a third.
 TEST(SlotPool, ChunkListsWanderBetweenThreads) {
     pool p;

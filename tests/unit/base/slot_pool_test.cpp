@@ -29,6 +29,7 @@ TEST(SlotPool, FindsWhatIsInUse) {
     for (const auto& [id, value] : taken) {
         EXPECT_EQ(p.find(id), value);
         EXPECT_EQ(pool::owner_of(id), &p);
+        EXPECT_NE(generation_of(id), 0U) << "else the first slot of the first chunk has id 0";
     }
 }
 

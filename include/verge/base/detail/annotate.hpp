@@ -23,14 +23,14 @@
 #include <cstddef>
 
 // The tools' own declarations, as in <sanitizer/asan_interface.h> and <sanitizer/tsan_interface.h>.
-// NOLINTBEGIN(bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" {
 void __asan_poison_memory_region(const volatile void* begin, std::size_t size);
 void __asan_unpoison_memory_region(const volatile void* begin, std::size_t size);
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 }
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace verge::detail {
 

@@ -81,6 +81,7 @@ public:
     /// At most `limit` slots are in use at one time.
     explicit slot_pool(std::size_t limit = unlimited) noexcept : limit_(limit) {}
 
+    ~slot_pool() = default;
     slot_pool(const slot_pool&) = delete;
     slot_pool& operator=(const slot_pool&) = delete;
 
@@ -179,19 +180,19 @@ public:
     /// A place in the pool, for next_in_use().  Valid while no chunk is adopted or trimmed.
     class cursor {
         friend class slot_pool;
-        chunk* at = nullptr;
-        std::size_t place = 0;
-        bool begun = false;
+        chunk* at_ = nullptr;
+        std::size_t place_ = 0;
+        bool begun_ = false;
     };
 
     /// The next slot in use, in no promised order, or nullptr at the end.  Slots may be taken and
     /// freed between the calls.
     [[nodiscard]] T* next_in_use(cursor& c) const noexcept {
-        if (!c.begun) c.at = chunks_.head_;
-        c.begun = true;
-        for (; c.at != nullptr; c.at = c.at->next, c.place = 0) {
-            while (c.place < c.at->used) {
-                slot& s = c.at->slots[c.place++];
+        if (!c.begun_) c.at_ = chunks_.head_;
+        c.begun_ = true;
+        for (; c.at_ != nullptr; c.at_ = c.at_->next, c.place_ = 0) {
+            while (c.place_ < c.at_->used) {
+                slot& s = c.at_->slots[c.place_++];
                 if (s.next == &s) return &s.value;
             }
         }
