@@ -146,6 +146,20 @@ class Runner:
         self.scratch = scratch
         self.limit = limit
         self.relacy = copy_relacy(scratch)
+        self.objects = self.compile_library()
+
+    def compile_library(self) -> list[pathlib.Path]:
+        """The bodies that a model may call: they are not mutated, so once is enough."""
+        sources = sorted((ROOT / "src").rglob("*.cpp"))
+        objects = [self.scratch / f"{source.parent.name}_{source.stem}.o" for source in sources]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for done in pool.map(
+                    lambda pair: subprocess.run(
+                        [*COMPILE, "-I", ROOT / "include", "-I", ROOT / "src", "-c", pair[0],
+                         "-o", pair[1]], capture_output=True, text=True), zip(sources, objects)):
+                if done.returncode != 0:
+                    sys.exit(f"mutate_orders: the library does not compile\n{done.stderr}")
+        return objects
 
     def run(self, model: pathlib.Path, mutant: Mutant | None) -> tuple[str, str]:
         """(`passed`, `failed`, `timed out` or `error`, what was printed)."""
@@ -161,7 +175,8 @@ class Runner:
             program = tree / "model"
             compiled = subprocess.run(
                 [*COMPILE, "-I", tree / "include", "-I", tree / "src", "-I", ROOT / "tests",
-                 "-isystem", self.relacy, model, "-o", program, "-pthread"],
+                 "-isystem", self.relacy, model, *self.objects, "-o", program,
+                 "-pthread"],
                 capture_output=True, text=True, errors="replace")
             if compiled.returncode != 0:
                 return "error", compiled.stderr

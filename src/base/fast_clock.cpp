@@ -97,7 +97,7 @@ std::uint64_t usable_rate() noexcept {
     if (rate != 0) return rate;
     const std::uint64_t measured = measure_rate();
     // Who comes first decides: with an anchor made by another's rate, `unusable` would be too
-    // early.
+    // early.  relaxed: as above.
     return fast_rate.compare_exchange_strong(rate, measured, std::memory_order_relaxed,
                                              std::memory_order_relaxed)
                ? measured

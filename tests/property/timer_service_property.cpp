@@ -484,7 +484,7 @@ private:
             thrown = true;
         }
         all_are_over();
-        left_over_ = thrown || depth_ > 0;
+        left_over_ = thrown || depth_ > 0 || (left_over_ && fired == s.room);
         RC_ASSERT(fired <= s.room);
         if (!thrown && fired < s.room) RC_ASSERT(!anything_due());
     }

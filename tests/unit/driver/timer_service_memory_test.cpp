@@ -103,6 +103,8 @@ TEST_F(TimerService, RefusesMoreThanMaxTimersOverAllShards) {
     timers_->end(anew);
     EXPECT_TRUE(has_room_for_one(60ns));
     EXPECT_EQ(timers_->rearm(ids[2], at(1ns)), reschedule_result::pending) << "moving needs none";
+    timers_->close();
+    EXPECT_EQ(alive, 0);
 }
 
 TEST_F(TimerService, MaxTimersHoldsWhileManyArm) {
