@@ -279,9 +279,9 @@ TEST(TimerThread, NoCallbackAfterDtor) {
     thread_pool pool(2);
     for (int round = 0; round < 200; ++round) {
         over = false;
+        event some_ran;
         {
             timer_thread timers({.run_on = round % 2 == 0 ? nullptr : pool.run_on()});
-            event some_ran;
             for (int i = 0; i < 50; ++i) {
                 timers.schedule_after(i * 10us, [&] {
                     if (over) ++late;

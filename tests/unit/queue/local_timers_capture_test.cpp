@@ -3,7 +3,7 @@
 
 #include "unit/queue/local_timers_fixture.hpp"
 
-#define VERGE_FAILING_NEW_ELSEWHERE  // in timer_heap_test.cpp
+#define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
 #include "support/failing_new.hpp"
 #include <verge/base/detail/annotate.hpp>
 

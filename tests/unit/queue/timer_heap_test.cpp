@@ -1,5 +1,6 @@
 // What only the heap promises: keys of any kind, and what happens when memory runs out.
 
+#define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
 #include "support/failing_new.hpp"
 #include "unit/queue/timer_queue_fixture.hpp"
 #include <verge/queue/timer_heap.hpp>
