@@ -45,15 +45,29 @@ inline constexpr time_point last_time = never - duration(1);
     return now + delay;
 }
 
-/// The same for a delay in coarser units, such as `hours::max()`, that nanoseconds cannot hold.
-template <std::signed_integral Rep, class Period>
-requires(std::ratio_divide<Period, std::nano>::num > 1 &&
-         std::ratio_divide<Period, std::nano>::den == 1) [[nodiscard]] constexpr time_point
-    deadline_after(time_point now, std::chrono::duration<Rep, Period> delay) noexcept {
-    using wide = std::chrono::duration<std::int64_t, Period>;
-    if (wide(delay) <= wide::zero()) return now;
-    if (wide(delay) > std::chrono::duration_cast<wide>(duration::max())) return never;
-    return deadline_after(now, std::chrono::duration_cast<duration>(wide(delay)));
+/// A duration in whole units coarser than a nanosecond, such as hours.
+template <class T>
+concept coarse_duration =
+    std::signed_integral<typename T::rep> &&
+    std::same_as<T, std::chrono::duration<typename T::rep, typename T::period>> &&
+    (std::ratio_divide<typename T::period, std::nano>::num > 1) &&
+    (std::ratio_divide<typename T::period, std::nano>::den == 1);
+
+/// It in nanoseconds, stopping at duration::max() where those cannot hold it: hours::max() can not.
+template <coarse_duration Delay>
+[[nodiscard]] constexpr duration saturated(Delay delay) noexcept {
+    using wide = std::chrono::duration<std::int64_t, typename Delay::period>;
+    constexpr wide most = std::chrono::duration_cast<wide>(duration::max());
+    if (wide(delay) > most) return duration::max();
+    if (wide(delay) < -most) return duration::min();
+    return std::chrono::duration_cast<duration>(wide(delay));
+}
+
+/// deadline_after for such a delay.
+template <coarse_duration Delay>
+[[nodiscard]] constexpr time_point deadline_after(time_point now, Delay delay) noexcept {
+    const duration whole = saturated(delay);
+    return whole == duration::max() ? never : deadline_after(now, whole);
 }
 
 /// Anything that can tell the time: `steady_source` in production, `manual_clock` in tests.

@@ -54,13 +54,14 @@ namespace verge {
 /// Whoever sleeps until the next timer.
 class timer_waker {
 public:
+    virtual ~timer_waker() = default;
+
     /// A timer was armed for `deadline`, earlier than what prepare_wait() last returned: the sleep
     /// must end before then.  Called by any thread, without a lock; may come too often.
     virtual void wake_before(time_point deadline) noexcept = 0;
 
 protected:
     timer_waker() = default;
-    virtual ~timer_waker() = default;
     timer_waker(const timer_waker&) = delete;
     timer_waker& operator=(const timer_waker&) = delete;
 };
@@ -79,8 +80,8 @@ struct timer_service_options {
     static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
     std::size_t shards = 16;             ///< 1 to 1024.  See docs/benchmarks.md for the curve.
-    std::size_t reserve = 0;             ///< Timers that can be pending without an allocation.
-    std::size_t max_timers = unlimited;  ///< Arming more gives an empty id.
+    std::size_t reserve = 0;             ///< Room made at once, shared out over the shards.
+    std::size_t max_timers = unlimited;  ///< That have not ended.  Arming more gives an empty id.
     time_point start = {};               ///< A time not after the first collect().
 };
 

@@ -36,6 +36,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -75,7 +76,7 @@ public:
     struct options {
         std::string name = "verge-timer";  ///< Thread name as seen in top and gdb; 15 bytes used.
         std::size_t shards = timer_service_options{}.shards;  ///< 1 to 1024.
-        std::size_t reserve = 0;              ///< Timers that can be pending without an allocation.
+        std::size_t reserve = 0;              ///< Room made at once, shared out over the shards.
         std::size_t max_timers = unlimited;   ///< Scheduling more gives an empty id.
         duration kernel_slack = duration(1);  ///< How much later the kernel may wake the thread.
         duration spin = duration::zero();     ///< Spin so long before each deadline: precise, dear.
@@ -130,6 +131,12 @@ public:
 
     /// schedule_at(now + delay).  A negative delay counts as 0.
     timer_id schedule_after(duration delay, callback fn);
+
+    /// The same for a delay in coarser units: hours::max() is never.
+    template <coarse_duration Delay>
+    timer_id schedule_after(Delay delay, callback fn) {
+        return schedule_after(saturated(delay), std::move(fn));
+    }
 
     /// Runs `fn` somewhere in [earliest, latest], where one wake-up serves several timers.
     timer_id schedule_between(time_point earliest, time_point latest, callback fn);

@@ -26,6 +26,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace verge {
 
@@ -96,6 +97,12 @@ public:
 
     /// schedule_at(now() + delay).  A negative delay counts as 0.
     timer_id schedule_after(duration delay, callback fn);
+
+    /// The same for a delay in coarser units: hours::max() is never.
+    template <coarse_duration Delay>
+    timer_id schedule_after(Delay delay, callback fn) {
+        return schedule_after(saturated(delay), std::move(fn));
+    }
 
     /// Runs `fn` somewhere in [earliest, latest], where it meets other timers with slack.
     timer_id schedule_between(time_point earliest, time_point latest, callback fn);

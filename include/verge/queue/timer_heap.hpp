@@ -271,7 +271,9 @@ private:
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdangling-pointer"
 #endif
-        explicit advance_scope(heap_core& of) noexcept : heap(of) { of.running_ = this; }
+        explicit advance_scope(heap_core& of) noexcept : heap(of) {
+            of.running_ = this;
+        }
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif

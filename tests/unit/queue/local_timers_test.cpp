@@ -23,6 +23,13 @@ TEST_F(LocalTimers, RunsAtItsTimeAndOnce) {
     EXPECT_EQ(timers_->size(), 0U);
 }
 
+TEST_F(LocalTimers, ADelayThatNanosecondsCannotHoldIsNever) {
+    const timer_id id = timers_->schedule_after(std::chrono::hours::max(), note(1));
+    EXPECT_EQ(timers_->remaining(id), duration::max());
+    timers_->schedule_after(std::chrono::hours::min(), note(2));
+    EXPECT_EQ(run(0ns), names{2}) << "a negative delay counts as 0";
+}
+
 TEST_F(LocalTimers, NeverRunsEarly) {
     std::mt19937_64 random(1);
     for (const duration resolution : {1ns, 2ns, 10ns, 64ns, 1000ns}) {
