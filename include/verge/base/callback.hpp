@@ -167,6 +167,12 @@ private:
     template <class F>
     static constexpr operations outside{&call_outside<F>, nullptr, &destroy_outside<F>};
 
+    // A callable smaller than the storage leaves the rest of it unwritten, and copying that is
+    // fine.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
     // Moves what `other` holds into this one, which is empty.
     void take(callback& other) noexcept {
         operations_ = std::exchange(other.operations_, nullptr);
@@ -177,6 +183,10 @@ private:
             operations_->relocate(other.storage_, storage_);
         }
     }
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
     void destroy() noexcept {
         if (operations_ != nullptr && operations_->destroy != nullptr) {
