@@ -172,6 +172,7 @@ private:
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
     // Moves what `other` holds into this one, which is empty.
     void take(callback& other) noexcept {
