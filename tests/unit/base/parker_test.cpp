@@ -137,16 +137,15 @@ private:
 };
 
 TEST(Parker, ASignalStormDoesNotEndAWaitForNever) {
+    // TSan keeps a signal that comes between two system calls to itself until the thread calls one
+    // of its interceptors, which a thread that sleeps in a futex for ever does not.
+    if (detail::has_tsan) GTEST_SKIP() << "TSan holds signals back";
     const interrupting_handler handler;
     sleeping_owner owner(never);
     for (int sent = 1; sent <= 1000; ++sent) {
         owner.signal(SIGUSR1);
-        while (signals_handled.load() < sent) {  // one by one
-            std::this_thread::yield();
-            // TSan keeps a signal that comes between two system calls until the next one returns:
-            // only another signal ends that.
-            if (detail::has_tsan) owner.signal(SIGUSR1);
-        }
+        while (signals_handled.load() < sent)
+            std::this_thread::yield();  // one by one
         ASSERT_FALSE(owner.has_returned());
     }
     owner.unpark();
