@@ -47,9 +47,9 @@ TEST(TimerThreadExecutor, HandsOverInOrder) {
 }
 
 TEST(TimerThreadExecutor, ASlowCallbackDelaysNoOther) {
+    gate slow;
     thread_pool pool(2);
     timer_thread timers({.run_on = pool.run_on()});
-    gate slow;
     timers.schedule_after(0ns, slow.wait_here());
     ASSERT_TRUE(slow.entered());
     for (int i = 0; i < 10; ++i) {
@@ -137,9 +137,9 @@ TEST(TimerThreadExecutor, APeriodicTimerIsHandedOverForEachRun) {
 }
 
 TEST(TimerThreadExecutor, APeriodicTimerIsCancelledWhileItRunsElsewhere) {
+    gate busy;
     thread_pool pool(2);
     timer_thread timers({.run_on = pool.run_on()});
-    gate busy;
     std::atomic<int> runs{0};
     const timer_id id = timers.schedule_every(10us, [&, wait = busy.wait_here()]() mutable {
         ++runs;
@@ -268,9 +268,9 @@ TEST(TimerThreadExecutor, StopDropsWhatIsHandedOver) {
 }
 
 TEST(TimerThreadExecutor, StopWaitsForWhatRunsElsewhere) {
+    gate busy;
     thread_pool pool(2);
     timer_thread timers({.run_on = pool.run_on()});
-    gate busy;
     std::atomic<bool> ended{false};
     timers.schedule_after(0ns, [&, wait = busy.wait_here()]() mutable {
         wait();

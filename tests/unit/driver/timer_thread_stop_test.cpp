@@ -58,8 +58,8 @@ TEST(TimerThreadStop, TheDestructorDropsWhatIsPending) {
 }
 
 TEST(TimerThreadStop, WaitsForACallbackThatIsRunning) {
-    timer_thread timers;
     gate busy;
+    timer_thread timers;
     std::atomic<bool> ended{false};
     timers.schedule_after(0ns, [&, wait = busy.wait_here()]() mutable {
         wait();
@@ -84,10 +84,10 @@ TEST(TimerThreadStop, WaitsForACallbackThatIsRunning) {
 }
 
 TEST(TimerThreadStop, FromInsideACallback) {
-    timer_thread timers;
-    std::atomic<int> alive{0};
     event stopped;
     gate busy;
+    timer_thread timers;
+    std::atomic<int> alive{0};
     timers.schedule_at(time_point{}, busy.wait_here());
     ASSERT_TRUE(busy.entered());
     timers.schedule_at(time_point{}, [&, c = counted(alive)] {

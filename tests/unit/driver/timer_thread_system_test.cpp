@@ -80,13 +80,13 @@ TEST(TimerThreadSystem, SetsTheKernelsSlack) {
 }
 
 TEST(TimerThreadSystem, AnIdleThreadDoesNotWake) {
+    event later;
     timer_thread timers;
     const pid_t tid = thread_of(timers);
     const timer_id id = timers.schedule_after(1h, [] { FAIL(); });
     timers.schedule_at(never, [] { FAIL(); });
     timers.cancel(timers.schedule_after(1ms, [] { FAIL(); }));
     // At most one wake-up is left by the timer that was cancelled.
-    event later;
     timers.schedule_after(2ms, [&] { later.set(); });
     EXPECT_TRUE(later.wait());
     ASSERT_TRUE(falls_asleep(tid));
@@ -330,6 +330,7 @@ TEST(TimerThreadSystem, TellsItsStatisticsByName) {
 // ---- trim ----
 
 TEST(TimerThreadSystem, TrimGivesMemoryBack) {
+    event fired;
     timer_thread timers;
     std::vector<timer_id> ids;
     for (int i = 0; i < 50'000; ++i)
@@ -342,7 +343,6 @@ TEST(TimerThreadSystem, TrimGivesMemoryBack) {
     EXPECT_GT(timers.remaining(ids[0]).value(), 30min);
     for (std::size_t i = 1; i < ids.size(); i += 99)
         EXPECT_EQ(timers.cancel(ids[i]), cancel_result::gone);
-    event fired;
     timers.schedule_after(0ns, [&] {
         timers.trim();
         fired.set();

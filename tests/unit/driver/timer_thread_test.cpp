@@ -139,8 +139,8 @@ TEST(TimerThread, ExactlyOneEnd) {
 TEST(TimerThread, KeepsDeadlineOrder) {
     constexpr int threads = 4;
     constexpr int each = 300;
-    timer_thread timers;
     gate busy;
+    timer_thread timers;
     timers.schedule_at(time_point{}, busy.wait_here());
     ASSERT_TRUE(busy.entered());  // so nothing is collected before all are scheduled
     const time_point start = now();
@@ -408,20 +408,20 @@ TEST(TimerThread, APastDeadlineRunsAtOnce) {
 }
 
 TEST(TimerThread, NeverNeverRuns) {
+    event fired;
+    event moved;
     timer_thread timers;
     std::vector<timer_id> ids;
     ids.push_back(timers.schedule_at(never, [] { FAIL(); }));
     ids.push_back(timers.schedule_after(duration::max(), [] { FAIL(); }));
     ids.push_back(timers.schedule_between(never, never, [] { FAIL(); }));
     ids.push_back(timers.schedule_every(duration::max(), [] { FAIL(); }));
-    event fired;
     timers.schedule_after(1ms, [&] { fired.set(); });
     EXPECT_TRUE(fired.wait());
     for (const timer_id id : ids) {
         EXPECT_EQ(timers.remaining(id), duration::max());
         EXPECT_EQ(timers.cancel(id), cancel_result::cancelled);
     }
-    event moved;
     const timer_id id = timers.schedule_at(never, [&] { moved.set(); });
     EXPECT_EQ(timers.reschedule(id, now()), reschedule_result::pending);
     EXPECT_TRUE(moved.wait());
@@ -479,6 +479,7 @@ TEST(TimerThread, RefusesAnEmptyFunction) {
 }
 
 TEST(TimerThread, RefusesMoreThanMaxTimers) {
+    event fired;
     timer_thread timers({.max_timers = 2});
     const timer_id first = timers.schedule_after(1h, [] {});
     EXPECT_TRUE(timers.schedule_after(1h, [] {}));
@@ -486,7 +487,6 @@ TEST(TimerThread, RefusesMoreThanMaxTimers) {
     EXPECT_FALSE(timers.schedule_every(1h, [] {}));
     EXPECT_EQ(timers.stats().rejected, 2U);
     timers.cancel(first);
-    event fired;
     EXPECT_TRUE(timers.schedule_after(0ns, [&] { fired.set(); }));
     EXPECT_TRUE(fired.wait());
     EXPECT_TRUE(eventually([&] { return bool(timers.schedule_after(1h, [] {})); }));
@@ -543,10 +543,10 @@ TEST(TimerThread, DestructorsMayScheduleAndCancel) {
 // ---- cancel, reschedule, remaining ----
 
 TEST(TimerThread, CancelSaysWhatItFound) {
+    gate busy;
     timer_thread timers;
     EXPECT_EQ(timers.cancel({}), cancel_result::gone);
     EXPECT_EQ(timers.cancel_and_wait({}), cancel_result::gone);
-    gate busy;
     const timer_id id = timers.schedule_after(0ns, busy.wait_here());
     ASSERT_TRUE(busy.entered());
     EXPECT_EQ(timers.cancel(id), cancel_result::running);
@@ -567,8 +567,8 @@ TEST(TimerThread, CancelSaysWhatItFound) {
 }
 
 TEST(TimerThread, CancelAndWaitWaitsForTheEnd) {
-    timer_thread timers;
     gate busy;
+    timer_thread timers;
     int written = 0;
     const timer_id id = timers.schedule_after(0ns, [&, wait = busy.wait_here()]() mutable {
         wait();
@@ -596,9 +596,9 @@ TEST(TimerThread, CancelAndWaitWaitsForTheEnd) {
 }
 
 TEST(TimerThread, CancelAndWaitInsideItsOwnCallbackSaysRunning) {
+    event done;
     timer_thread timers;
     std::atomic<bool> scheduled{false};
-    event done;
     timer_id id;
     id = timers.schedule_after(0ns, [&] {
         EXPECT_TRUE(eventually([&] { return scheduled.load(); }));
@@ -637,6 +637,8 @@ TEST(TimerThread, ACallbackMayOwnItsOwnScopedTimer) {
 }
 
 TEST(TimerThread, ReschedulesAndKeepsTheId) {
+    gate busy;
+    event after;
     timer_thread timers;
     std::atomic<int> runs{0};
     const timer_id id = timers.schedule_after(1ms, [&] { ++runs; });
@@ -651,13 +653,11 @@ TEST(TimerThread, ReschedulesAndKeepsTheId) {
     EXPECT_EQ(timers.reschedule(alive, now()), reschedule_result::gone);
     EXPECT_EQ(timers.stats().rescheduled, 1000U);
     // One that is collected already, and moved before it began.
-    gate busy;
     timers.schedule_at(time_point{}, busy.wait_here());
     ASSERT_TRUE(busy.entered());
     const timer_id due = timers.schedule_at(time_point{}, [&] { ++runs; });
     EXPECT_EQ(timers.reschedule(due, now() + 1h), reschedule_result::pending);
     busy.open();
-    event after;
     timers.schedule_after(1ms, [&] { after.set(); });
     EXPECT_TRUE(after.wait());
     EXPECT_EQ(runs, 1);
@@ -797,6 +797,7 @@ TEST(TimerThread, ARescheduleMovesThePhase) {
 }
 
 TEST(TimerThread, APeriodicTimerCancelledWhileItRunsDoesNotRunAgain) {
+    gate busy;
     timer_thread timers;
     std::atomic<int> alive{0};
     // From inside.
@@ -816,7 +817,6 @@ TEST(TimerThread, APeriodicTimerCancelledWhileItRunsDoesNotRunAgain) {
     EXPECT_EQ(runs, 3);
     EXPECT_EQ(timers.cancel(timer_id(inside)), cancel_result::gone);
     // From outside.
-    gate busy;
     runs = 0;
     const timer_id id =
         timers.schedule_every(100us, [&, c = counted(alive), wait = busy.wait_here()]() mutable {
@@ -887,9 +887,9 @@ TEST(ScopedTimer, LetsItsTimerGo) {
 }
 
 TEST(ScopedTimer, WaitsForACallbackThatIsRunning) {
+    gate busy;
     timer_thread timers;
     int written = 0;
-    gate busy;
     std::thread opener;
     {
         const scoped_timer timer(timers,
