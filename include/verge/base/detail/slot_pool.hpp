@@ -7,7 +7,8 @@
 // An id is (generation, chunk number, place): 32 + 22 + 10 bits.  Freeing a slot raises its
 // generation, so the id is stale from then on; a slot whose generation would come round again is
 // retired instead.  Chunk numbers are process-wide (slot_registry), so an id of another pool is
-// recognised as well.  find() takes any 64-bit value and costs three loads and a look at the slot.  0 is never an id.
+// recognised as well.  find() takes any 64-bit value and costs three loads and a look at the slot.
+// 0 is never an id.
 //
 // take(), free(), adopt() and trim() never allocate and never call the system: they are made for
 // the inside of a lock.  When take() finds no slot, make a chunk outside the lock and adopt() it
