@@ -4,7 +4,9 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -16,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include <execinfo.h>
 #include <gtest/gtest.h>
 #include <unwind.h>
 #ifdef VERGE_HAS_BOOST_CONTEXT
