@@ -136,7 +136,7 @@ stack* stack_pool::free_stack() noexcept {
 
 void stack_pool::hand_out(stack& s) noexcept {
     s.next = nullptr;
-    s.in_use = true;
+    s.in_use_ = true;
     ++stats_.in_use;
 }
 
@@ -185,8 +185,8 @@ stack* stack_pool::carve() noexcept {
     s->low = end - size_;
     s->top = end - i % colours * cache_line;
     s->next = nullptr;
-    s->in_use = false;
-    s->valgrind = verge::detail::register_stack(s->low, s->top);
+    s->in_use_ = false;
+    s->valgrind_ = verge::detail::register_stack(s->low, s->top);
     return s;
 }
 
@@ -252,7 +252,7 @@ stack_pool::region* stack_pool::map_region(std::size_t slots) noexcept {
 
 void stack_pool::unmap(region* r) noexcept {
     for (std::size_t i = 0; i < r->carved; ++i)
-        verge::detail::deregister_stack(r->stacks()[i].valgrind);
+        verge::detail::deregister_stack(r->stacks()[i].valgrind_);
     const std::size_t bytes = r->bytes;
     if (system_.unmap(r, bytes) == 0) return;
     // It would split a mapping, and there are as many as may be: part with the pages at least.
@@ -284,12 +284,12 @@ void stack_pool::give_back(stack_list& from, std::size_t count) noexcept {
         const lock_scope hold(lock_);
         for (; count > 0 && !from.empty(); --count) {
             stack* const s = from.pop();
-            VERGE_ASSERT(s->in_use, "a stack is given back twice");
+            VERGE_ASSERT(s->in_use_, "a stack is given back twice");
             if (warm_.size() >= keep_) {
                 surplus.push(s);
                 continue;
             }
-            s->in_use = false;
+            s->in_use_ = false;
             --stats_.in_use;
             warm_.push(s);
         }
@@ -298,7 +298,7 @@ void stack_pool::give_back(stack_list& from, std::size_t count) noexcept {
         stack* const s = surplus.pop();
         release(*s);
         const lock_scope hold(lock_);
-        s->in_use = false;
+        s->in_use_ = false;
         --stats_.in_use;
         cold_.push(s);
     }

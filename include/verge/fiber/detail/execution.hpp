@@ -95,7 +95,7 @@ public:
     execution& operator=(const execution&) = delete;
 
     /// `fn(argument)` runs on [low, top) at the first switch to it.  Not while it is running; it
-    /// may be prepared again once it is over.  Writes to the last 64 bytes of the stack only.
+    /// may be prepared again once it is over.  Touches no page of the stack but the last.
     void prepare(std::byte* low, std::byte* top, entry fn, void* argument) noexcept;
 
     /// From this one, which is running, to `next`, which is suspended.  Returns when somebody

@@ -60,8 +60,8 @@ struct stack {
 
 private:
     friend class stack_pool;
-    std::uint32_t valgrind;  // its number there
-    bool in_use;
+    std::uint32_t valgrind_;  // its number there
+    bool in_use_;
 };
 static_assert(sizeof(stack) <= 32);
 
