@@ -2,14 +2,16 @@
 //
 // A suspended stack, from its saved pointer upwards, 8 bytes each:
 //     x19 x20  x21 x22  x23 x24  x25 x26  x27 x28  x29 x30  d8 d9  d10 d11  d12 d13  d14 d15
-// x30 is the address to go on at.  See switch_x86_64.cpp for the jump and for the first frame.
+// x30 is the address to go on at.  See switch_x86_64.cpp for the first frame.
+//
+// It ends in `ret`: with branch target identification (BTI) a jump may only lead to a marked place,
+// and what follows a call is none.  A return address that is signed (PAC) is its caller's affair.
 
 #include <verge/fiber/detail/execution.hpp>
 
 #if defined(__aarch64__) && !defined(VERGE_FIBER_BOOST_CONTEXT)
 
 #include <cstdint>
-#include <cstring>
 #include <new>
 
 extern "C" {
@@ -76,7 +78,7 @@ verge_fiber_switch:
     .cfi_restore x28
     .cfi_restore x29
     .cfi_restore x30
-    br x30
+    ret
     .cfi_endproc
     .size verge_fiber_switch, . - verge_fiber_switch
 

@@ -524,6 +524,35 @@ TEST(Execution, MovesBetweenThreadsOften) {
     EXPECT_EQ(count, 100U);
 }
 
+// ---- sanitizers see inside ---------------------------------------------------------------------
+
+TEST(ExecutionDeathTest, AsanFindsAnOverflowOnAFibersStack) {
+    if (!verge::detail::has_asan) GTEST_SKIP() << "ASan is not compiled in";
+    const auto run = [] {
+        coroutine c([](coroutine& self) {
+            std::array<char, 16> small{};
+            char* volatile at = small.data();
+            self.suspend();
+            at[16] = 1;
+        });
+        c.resume();
+        c.resume();
+    };
+    EXPECT_DEATH(run(), "stack-buffer-overflow");
+}
+
+// More in sequence than TSan has room for at once.
+TEST(Execution, GivesItsToolsContextBackWhenItIsOver) {
+    coroutine c([](coroutine&) {});
+    c.resume();
+    for (int i = 0; i < 10'000; ++i) {
+        c.restart([](coroutine& self) { self.suspend(); });
+        c.resume();
+        c.resume();
+    }
+    EXPECT_TRUE(c.done());
+}
+
 // ---- the end of a stack -------------------------------------------------------------------------
 
 TEST(Execution, AnUnwinderStopsAtTheEntry) {

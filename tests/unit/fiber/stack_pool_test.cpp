@@ -484,6 +484,32 @@ TEST(StackPool, AMillionStacksNeedFewMappings) {
     EXPECT_LE(mappings_of_the_process(), before + 2);
 }
 
+// The real kernel's refusal: mprotect splits mappings, and vm.max_map_count ends that.
+TEST_F(StackPoolOnAStrictKernel, RefusesWhereMprotectRunsOutOfMappings) {
+    if (has_asan || has_tsan) GTEST_SKIP() << "a sanitizer needs mappings as well";
+    std::size_t allowed = 0;
+    std::ifstream("/proc/sys/vm/max_map_count") >> allowed;
+    if (allowed == 0 || allowed > 100'000) GTEST_SKIP() << "max_map_count is " << allowed;
+    kernel.knows_guards = false;
+    stack_pool pool({.stack_size = 4 * kib}, strict);
+    stack_list taken;
+    stack_result result = stack_result::taken;
+    while (result == stack_result::taken && taken.size() < allowed)
+        result = pool.take(1, taken);
+    EXPECT_EQ(result, stack_result::kernel);
+    EXPECT_GT(taken.size(), allowed / 2 - 2000);
+    EXPECT_EQ(pool.stats().made, taken.size());
+    EXPECT_EQ(pool.stats().refused_by_kernel, 1U);
+    const std::size_t most = taken.size();
+    pool.give_back(taken, most / 2);
+    EXPECT_NE(pool.take(1, taken), stack_result::kernel) << "a free one needs no mapping";
+    pool.give_back(taken, most);
+    pool.trim();
+    EXPECT_EQ(kernel.mapped, 0U);
+    EXPECT_EQ(pool.take(1, taken), stack_result::taken) << "mappings have come back";
+    pool.give_back(taken, 1);
+}
+
 TEST(StackPool, TellsItsFigures) {
     stack_pool pool({});
     static_assert(stats_snapshot<stack_pool_stats>);
