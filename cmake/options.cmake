@@ -7,6 +7,13 @@ option(VERGE_BENCH    "Build verge-bench and the peers that are installed" ${PRO
 option(VERGE_TOOLS    "Build the verge program"                     ${PROJECT_IS_TOP_LEVEL})
 option(VERGE_INSTALL  "Make the install target"                     ${PROJECT_IS_TOP_LEVEL})
 option(VERGE_WERROR   "Warnings are errors (developers and CI)"     OFF)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|aarch64|arm64)$")
+    set(verge_needs_boost_context OFF)
+else()
+    set(verge_needs_boost_context ON)
+endif()
+option(VERGE_FIBER_BOOST_CONTEXT "Switch fibers by Boost.Context: for processors we have no switch for"
+    ${verge_needs_boost_context})
 set(VERGE_SANITIZE "" CACHE STRING "Sanitizers, e.g. 'address,undefined' or 'thread'")
 
 # Flags for our own code only: never exported to users.

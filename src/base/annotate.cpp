@@ -8,6 +8,9 @@
 #define VALGRIND_MAKE_MEM_NOACCESS(begin, size) (static_cast<void>(begin), static_cast<void>(size))
 #define VALGRIND_MAKE_MEM_UNDEFINED(begin, size) (static_cast<void>(begin), static_cast<void>(size))
 #define VALGRIND_MAKE_MEM_DEFINED(begin, size) (static_cast<void>(begin), static_cast<void>(size))
+#define VALGRIND_STACK_REGISTER(low, top) (static_cast<void>(low), static_cast<void>(top), 0U)
+#define VALGRIND_STACK_DEREGISTER(number) (static_cast<void>(number))
+#define RUNNING_ON_VALGRIND 0
 #endif
 
 namespace verge::detail {
@@ -22,6 +25,15 @@ void valgrind_undefined(const void* begin, std::size_t size) noexcept {
 
 void valgrind_defined(const void* begin, std::size_t size) noexcept {
     static_cast<void>(VALGRIND_MAKE_MEM_DEFINED(begin, size));
+}
+
+unsigned valgrind_stack(const void* low, const void* top) noexcept {
+    // Its number 0 is a stack as well: the first one that was registered.
+    return RUNNING_ON_VALGRIND != 0 ? VALGRIND_STACK_REGISTER(low, top) + 1 : 0;
+}
+
+void valgrind_no_stack(unsigned number) noexcept {
+    if (number != 0) VALGRIND_STACK_DEREGISTER(number - 1);
 }
 
 }  // namespace verge::detail

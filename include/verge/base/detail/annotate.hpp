@@ -5,6 +5,8 @@
 //     unpoison_kept(...)      it is in use again, and holds what it held
 //     happens_before(&word)   what this thread did so far is seen by threads that come
 //     happens_after(&word)    ... here later: an order TSan has no other way to know
+//     register_stack(...)     the memory is a stack of its own (valgrind; ASan and TSan are told at
+//                             each switch, see fiber/detail/stack_watch.hpp)
 //
 // For pools and for code that synchronizes through the kernel or by hand-written assembly.  It is
 // not for silencing a report: std::atomic and locks need none of this.
@@ -60,6 +62,9 @@ inline constexpr bool asks_valgrind = !has_asan && !has_tsan;
 void valgrind_noaccess(const void* begin, std::size_t size) noexcept;
 void valgrind_undefined(const void* begin, std::size_t size) noexcept;
 void valgrind_defined(const void* begin, std::size_t size) noexcept;
+/// Return and take a number by which valgrind knows the stack; 0 without valgrind.
+[[nodiscard]] unsigned valgrind_stack(const void* low, const void* top) noexcept;
+void valgrind_no_stack(unsigned number) noexcept;
 
 inline void poison([[maybe_unused]] const void* begin, [[maybe_unused]] std::size_t size) noexcept {
     if constexpr (has_asan) __asan_poison_memory_region(begin, size);
@@ -76,6 +81,16 @@ inline void unpoison_kept([[maybe_unused]] const void* begin,
                           [[maybe_unused]] std::size_t size) noexcept {
     if constexpr (has_asan) __asan_unpoison_memory_region(begin, size);
     if constexpr (asks_valgrind) valgrind_defined(begin, size);
+}
+
+[[nodiscard]] inline unsigned register_stack([[maybe_unused]] const void* low,
+                                             [[maybe_unused]] const void* top) noexcept {
+    if constexpr (asks_valgrind) return valgrind_stack(low, top);
+    return 0;
+}
+
+inline void deregister_stack([[maybe_unused]] unsigned number) noexcept {
+    if constexpr (asks_valgrind) valgrind_no_stack(number);
 }
 
 inline void happens_before([[maybe_unused]] const void* address) noexcept {
