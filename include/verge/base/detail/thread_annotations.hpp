@@ -41,3 +41,5 @@
 #define VERGE_RELEASE(...) VERGE_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 /// On a function: it holds the lock if it returned the value given first.
 #define VERGE_TRY_ACQUIRE(...) VERGE_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
+/// On a function: its locks depend on data, and the analysis cannot follow them.
+#define VERGE_NO_THREAD_SAFETY_ANALYSIS VERGE_THREAD_ANNOTATION(no_thread_safety_analysis)

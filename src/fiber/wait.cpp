@@ -1,0 +1,281 @@
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/fiber/detail/parkable.hpp>
+#include <verge/fiber/wait.hpp>
+
+#include <functional>
+#include <limits>
+#include <utility>
+
+namespace verge::fibers {
+
+namespace {
+
+using detail::claim_result;
+using detail::parkable;
+using detail::wake_reason;
+using word_type = const std::atomic<std::uint32_t>;
+using verge::detail::lock_scope;
+using verge::detail::spin_lock;
+
+struct bucket;
+
+// One wait.  On the waiter's stack: it is linked and unlinked under its bucket's lock, and the
+// waiter does not return before it is unlinked.  A notifier unlinks it before it claims the wait,
+// and looks at it afterwards only if the waiter cannot run before the notifier makes it ready.
+struct waiter {
+    parkable* who;
+    parkable::epoch epoch;
+    word_type* word;  // changed by requeue, under the locks of both buckets
+    std::atomic<bucket*> home;
+    waiter* next = nullptr;
+    waiter* prev = nullptr;
+    bool linked = false;
+};
+
+// Waiters whose words fall together here, in order of arrival.
+struct alignas(64) bucket {
+    spin_lock lock;
+    waiter* first VERGE_GUARDED_BY(lock) = nullptr;
+    waiter* last VERGE_GUARDED_BY(lock) = nullptr;
+    // How many are linked, written under the lock.  A notifier that finds 0 need not take it.
+    std::atomic<std::uint32_t> size{0};
+
+    void link(waiter& w) noexcept VERGE_REQUIRES(lock) {
+        w.prev = last;
+        w.next = nullptr;
+        (last == nullptr ? first : last->next) = &w;
+        last = &w;
+        w.linked = true;
+        count(1);
+    }
+    void unlink(waiter& w) noexcept VERGE_REQUIRES(lock) {
+        (w.prev == nullptr ? first : w.prev->next) = w.next;
+        (w.next == nullptr ? last : w.next->prev) = w.prev;
+        w.linked = false;
+        count(~std::uint32_t{0});
+    }
+    // Undoes an unlink, if nothing else has changed since.
+    void relink(waiter& w) noexcept VERGE_REQUIRES(lock) {
+        (w.prev == nullptr ? first : w.prev->next) = &w;
+        (w.next == nullptr ? last : w.next->prev) = &w;
+        w.linked = true;
+        count(1);
+    }
+    void count(std::uint32_t by) noexcept VERGE_REQUIRES(lock) {
+        // acq_rel: pairs with nobody(), before the waiter reads its word; see wait_on().
+        size.fetch_add(by, std::memory_order_acq_rel);
+    }
+    [[nodiscard]] bool nobody() noexcept {
+        // acq_rel, and not a mere load: pairs with count(), after the notifier changed the word.
+        return size.fetch_add(0, std::memory_order_acq_rel) == 0;
+    }
+};
+
+// A power of two.  Two words in one bucket cost their waiters a longer walk, nothing else.
+constexpr std::size_t bucket_count = 1024;
+constinit bucket buckets[bucket_count];
+
+bucket& bucket_of(word_type& word) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(&word);
+    return buckets[(address * 0x9E37'79B9'7F4A'7C15U) >> (64 - 10)];
+}
+static_assert(bucket_count == 1U << 10);
+
+// Takes the lock of the bucket that the waiter stands in, which requeue may change.
+bucket& lock_home(waiter& w) noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    for (;;) {
+        bucket* const home = w.home.load(std::memory_order_relaxed);  // relaxed: compared again
+        home->lock.lock();
+        if (home == w.home.load(std::memory_order_relaxed))
+            return *home;  // relaxed: under its lock
+        home->lock.unlock();
+    }
+}
+
+wait_result result_of(wake_reason why, parkable& self) noexcept {
+    switch (why) {
+        case wake_reason::notified:
+            return wait_result::notified;
+        case wake_reason::timed_out:
+            return wait_result::timed_out;
+        case wake_reason::interrupted:
+            break;
+    }
+    if ((self.requests() & parkable::stop_request) != 0) return wait_result::stopped;
+    self.consume_interrupt();
+    return wait_result::interrupted;
+}
+
+// Why a change of the word followed by a notify is not lost: the waiter raises size and then reads
+// the word; the notifier changes the word and then reads size, by a read-modify-write.  If the
+// waiter's comes second, it has read what the notifier wrote to size, and so sees the change of the
+// word; if it comes first, the notifier sees the waiter.
+wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline,
+                    bool interruptible) VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    parkable& self = detail::current();
+    bucket& b = bucket_of(word);
+    waiter w{.who = &self, .epoch = self.begin_wait(interruptible), .word = &word, .home = &b};
+    const auto give_up = [&](wait_result otherwise) {
+        return self.abandon(w.epoch) ? otherwise : result_of(self.finish(), self);
+    };
+    if (interruptible && self.asked_to_return()) {
+        const wait_result result = result_of(wake_reason::interrupted, self);
+        return self.abandon(w.epoch) ? result : (static_cast<void>(self.finish()), result);
+    }
+    b.lock.lock();
+    b.link(w);
+    // acquire: who does not wait goes on with what was written before the change.
+    if (word.load(std::memory_order_acquire) != expected) {
+        b.unlink(w);
+        b.lock.unlock();
+        return give_up(wait_result::changed);
+    }
+    b.lock.unlock();
+    const auto leave_queue = [&]() VERGE_NO_THREAD_SAFETY_ANALYSIS {
+        bucket& home = lock_home(w);
+        if (w.linked) home.unlink(w);
+        home.lock.unlock();
+    };
+    wake_reason why{};
+    try {
+        why = self.suspend(w.epoch, deadline);
+    } catch (...) {
+        leave_queue();
+        throw;
+    }
+    if (why != wake_reason::notified) leave_queue();  // a notifier has unlinked it
+    return result_of(why, self);
+}
+
+}  // namespace
+
+wait_result wait(word_type& word, std::uint32_t expected, time_point deadline) {
+    return wait_on(word, expected, deadline, true);
+}
+
+wait_result wait_uninterrupted(word_type& word, std::uint32_t expected, time_point deadline) {
+    return wait_on(word, expected, deadline, false);
+}
+
+namespace {
+
+// Waiters that were claimed and must be made ready: until then their nodes stay.
+class claimed_list {
+public:
+    void push(waiter& w) noexcept {
+        w.next = nullptr;
+        (first_ == nullptr ? first_ : last_->next) = &w;
+        last_ = &w;
+        ++size_;
+    }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    void make_all_ready() noexcept {
+        for (waiter* w = first_; w != nullptr;) {
+            parkable& who = *w->who;
+            w = w->next;  // before its owner may run
+            who.make_ready();
+        }
+    }
+
+private:
+    waiter* first_ = nullptr;
+    waiter* last_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+// Claims the first `n` waiters of `word`; returns how many.  A claim that is lost was made by a
+// timer or an interrupt: on to the next waiter.  `more` is set if it stopped because the list got
+// long.
+std::size_t claim_some(bucket& b, word_type& word, std::size_t n, claimed_list& ready,
+                       bool& more) noexcept VERGE_REQUIRES(b.lock) {
+    constexpr std::size_t group = 64;  // the lock is not held for longer
+    std::size_t claimed = 0;
+    waiter* next = nullptr;
+    for (waiter* w = b.first; w != nullptr && claimed < n; w = next) {
+        next = w->next;
+        if (w->word != &word) continue;
+        if (claimed == group) {
+            more = true;
+            break;
+        }
+        b.unlink(*w);
+        switch (w->who->claim(w->epoch, wake_reason::notified)) {
+            case claim_result::lost:
+                b.relink(*w);
+                continue;
+            case claim_result::ready:
+                ready.push(*w);
+                break;
+            case claim_result::won:
+                break;
+        }
+        ++claimed;
+    }
+    return claimed;
+}
+
+}  // namespace
+
+std::size_t notify_n(word_type& word, std::size_t n) noexcept {
+    bucket& b = bucket_of(word);
+    if (n == 0 || b.nobody()) return 0;
+    std::size_t woken = 0;
+    bool more = true;
+    while (more && woken < n) {
+        more = false;
+        claimed_list ready;
+        {
+            const lock_scope hold(b.lock);
+            woken += claim_some(b, word, n - woken, ready, more);
+        }
+        ready.make_all_ready();
+    }
+    return woken;
+}
+
+std::size_t requeue(word_type& from, std::uint32_t expected, word_type& to, std::size_t wake,
+                    std::size_t move) noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    bucket& a = bucket_of(from);
+    bucket& b = bucket_of(to);
+    if (&from == &to || a.nobody()) return 0;
+    // In order of address, so that two of these cannot wait for each other.
+    bucket& low = &a < &b ? a : b;
+    bucket& high = &a < &b ? b : a;
+    claimed_list ready;
+    std::size_t count = 0;
+    low.lock.lock();
+    if (&high != &low) high.lock.lock();
+    // relaxed: under the lock that every waiter of `from` takes.
+    if (from.load(std::memory_order_relaxed) == expected) {
+        bool more = true;
+        while (more && count < wake) {
+            more = false;
+            count += claim_some(a, from, wake - count, ready, more);
+        }
+        waiter* next = nullptr;
+        for (waiter* w = a.first; w != nullptr && move > 0; w = next) {
+            next = w->next;
+            if (w->word != &from) continue;
+            a.unlink(*w);
+            w->word = &to;
+            w->home.store(&b, std::memory_order_relaxed);  // relaxed: under both locks
+            b.link(*w);
+            ++count;
+            --move;
+        }
+    }
+    if (&high != &low) high.lock.unlock();
+    low.lock.unlock();
+    ready.make_all_ready();
+    return count;
+}
+
+std::size_t notify_one(word_type& word) noexcept {
+    return notify_n(word, 1);
+}
+
+std::size_t notify_all(word_type& word) noexcept {
+    return notify_n(word, std::numeric_limits<std::size_t>::max());
+}
+
+}  // namespace verge::fibers
