@@ -1,4 +1,9 @@
+#include "fiber/fiber_record.hpp"
+#include "fiber/scheduler_core.hpp"
+#include "fiber/worker.hpp"
 #include <verge/fiber/detail/parkable.hpp>
+
+#include <system_error>
 
 namespace verge::fibers::detail {
 
@@ -16,18 +21,66 @@ wake_reason block_thread(parkable& self, verge::parker& parker, parkable::epoch 
     return self.finish();
 }
 
+wake_reason suspend_fiber(fiber_record& self, parkable::epoch of, time_point deadline) {
+    if (deadline == never) {
+        worker::park(self, of);
+        return self.finish();
+    }
+    timer_thread& timers = self.core->timers;
+    timer_id id;
+    const auto undo = [&] {
+        if (!self.abandon(of)) self.finish();
+    };
+    try {
+        id = timers.schedule_at(deadline, [&self, of] { self.wake(of, wake_reason::timed_out); });
+    } catch (...) {
+        undo();
+        throw;
+    }
+    if (!id) {
+        undo();
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                                "verge: the timer thread takes no timer");
+    }
+    worker::park(self, of);
+    // The timer's callback must be over before this wait is: it refers to this fiber.
+    if (timers.cancel(id) == cancel_result::running) timers.cancel_and_wait(id);
+    return self.finish();
+}
+
 }  // namespace
 
-parkable& current() noexcept {
+[[gnu::noinline]] parkable& current() noexcept {
+    const worker* const w = worker::here();
+    if (w != nullptr && w->current() != nullptr) return *w->current();
     return own_parkable;
 }
 
 wake_reason parkable::suspend(epoch of, time_point deadline) {
-    return block_thread(*this, static_cast<thread_parkable&>(*this).parker, of, deadline);
+    switch (kind_) {
+        case parkable_kind::thread:
+            return block_thread(*this, static_cast<thread_parkable&>(*this).parker, of, deadline);
+        case parkable_kind::native:
+            return block_thread(*this, *static_cast<fiber_record&>(*this).run.blocks, of, deadline);
+        case parkable_kind::fiber:
+            break;
+    }
+    return suspend_fiber(static_cast<fiber_record&>(*this), of, deadline);
 }
 
 void parkable::make_ready() noexcept {
-    static_cast<thread_parkable&>(*this).parker.unpark();
+    switch (kind_) {
+        case parkable_kind::thread:
+            static_cast<thread_parkable&>(*this).parker.unpark();
+            return;
+        case parkable_kind::native:
+            static_cast<fiber_record&>(*this).run.blocks->unpark();
+            return;
+        case parkable_kind::fiber:
+            break;
+    }
+    auto& record = static_cast<fiber_record&>(*this);
+    record.core->make_ready(record);
 }
 
 }  // namespace verge::fibers::detail

@@ -24,6 +24,13 @@
 
 namespace verge::fibers::detail {
 
+/// How something waits.
+enum class parkable_kind : std::uint8_t {
+    fiber,   ///< By leaving its stack.
+    thread,  ///< In the kernel: a plain thread.
+    native,  ///< In the kernel: a fiber on its worker's own stack.
+};
+
 class parkable {
 public:
     using epoch = park_cell::epoch;
@@ -55,6 +62,9 @@ public:
         return adjusted(cell_.claim(of, why));
     }
 
+    /// Says that the owner has left its stack.  False if the wait is over: make it ready.
+    [[nodiscard]] bool commit(epoch of) noexcept { return cell_.commit(of); }
+
     /// Lets the owner of a wait go on that was claimed with `ready`.
     void make_ready() noexcept;
 
@@ -84,24 +94,24 @@ public:
     }
 
 protected:
-    explicit constexpr parkable(bool on_thread) noexcept : on_thread_(on_thread) {}
+    explicit constexpr parkable(parkable_kind kind) noexcept : kind_(kind) {}
     ~parkable() = default;
 
     // A thread sleeps in the kernel, and must be woken in every case.
     [[nodiscard]] claim_result adjusted(claim_result result) const noexcept {
-        return result == claim_result::won && on_thread_ ? claim_result::ready : result;
+        return result == claim_result::won && kind_ != parkable_kind::fiber ? claim_result::ready
+                                                                            : result;
     }
 
     park_cell cell_;
     std::atomic<std::uint32_t> requests_{0};
-    bool
-        on_thread_;  // its waits block a thread: a plain thread, or a fiber on a worker's own stack
+    parkable_kind kind_;  // changed only while nobody knows of it
 };
 
 /// A thread that waits without being a fiber.
 class thread_parkable final : public parkable {
 public:
-    constexpr thread_parkable() noexcept : parkable(true) {}
+    constexpr thread_parkable() noexcept : parkable(parkable_kind::thread) {}
     verge::parker parker;
 };
 

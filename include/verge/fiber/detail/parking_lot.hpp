@@ -11,17 +11,18 @@
 //
 // Invariants
 //   L1  waiters_ counts the workers between prepare() and leave().
-//   L2  called_ is set only by notify(), when it wakes one, and cleared by every worker that
-//   leaves;
-//       a worker that leaves counts as searching before it clears it.
+//   L2  called_ is set only by notify(), before it changes the epoch, and cleared by every worker
+//       that enters or leaves; one that leaves counts as searching before it clears it.
 //   L3  A worker stops searching before its last look (prepare() comes after stop_searching()), or
 //       with something found, and then looks whether there is more.
 //
-// Why no wake-up is lost.  notify() returns without waking in three cases.  Nobody waits: then
-// whoever comes later looks after that, and sees the task (both sides store, then load, seq_cst).
-// Somebody searches: it will find the task, or give up searching first and then look (L3). Somebody
-// is called: that worker, or another that leaves, clears called_ and then searches; it does so
-// after the task was pushed, so it sees it.
+// Why no wake-up is lost.  notify() returns without waking in three cases.
+//   Nobody waits: whoever comes later looks after that, and sees the task (both sides store, then
+//   load, seq_cst).
+//   Somebody searches: it finds the task, or gives up searching first and then looks (L3).
+//   Somebody is called: whoever clears called_ after that looks after that, and sees the task.  And
+//   somebody does: a worker that waited when called_ was set is woken by the new epoch, or had left
+//   before it changed; who enters later clears it before its last look.
 //
 // Memory orders: seq_cst on all words: the argument above is about one order of all of them.
 // tests/model/parking_lot_model.cpp explores this source.
@@ -59,9 +60,10 @@ public:
 
     /// Announces that the caller is about to sleep.  It must look through all queues after this.
     [[nodiscard]] std::uint32_t prepare() noexcept {
-        // seq_cst, twice: before the last look.
+        // seq_cst, three times: in this order, and before the last look.
         const std::uint32_t seen = epoch_.load(std::memory_order_seq_cst);
         waiters_.fetch_add(1, std::memory_order_seq_cst);
+        called_.store(0, std::memory_order_seq_cst);
         return seen;
     }
 

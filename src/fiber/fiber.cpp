@@ -1,0 +1,99 @@
+#include "fiber/fiber_record.hpp"
+#include "fiber/scheduler_core.hpp"
+#include <verge/fiber/fiber.hpp>
+#include <verge/fiber/wait.hpp>
+
+#include <utility>
+
+#include <system_error>
+
+namespace verge::fibers::detail {
+
+void fiber_ref::release() noexcept {
+    record_->core->release(*record_);
+}
+
+fiber_id fiber_ref::id() const noexcept {
+    return scheduler_core::id_of(*record_);
+}
+
+bool fiber_ref::done() const noexcept {
+    // acquire: pairs with the exchange in worker::end_of().
+    return (record_->end.load(std::memory_order_acquire) & fiber_record::finished) != 0;
+}
+
+bool fiber_ref::wait_until(time_point deadline) const {
+    if (record_ == nullptr) {
+        throw std::system_error(std::make_error_code(std::errc::invalid_argument),
+                                "verge::fibers::fiber: no fiber to join");
+    }
+    parkable& self = current();
+    if (&self == record_) {
+        throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur),
+                                "verge::fibers::fiber: a fiber joins itself");
+    }
+    for (;;) {
+        // acquire: pairs with the exchange in worker::end_of().
+        const std::uint32_t seen =
+            record_->end.fetch_or(fiber_record::awaited, std::memory_order_acquire);
+        if ((seen & fiber_record::finished) != 0) return true;
+        const wait_scope showing(self, wait_kind::join);
+        if (wait_uninterrupted(record_->end, seen | fiber_record::awaited, deadline) ==
+            wait_result::timed_out) {
+            return done();
+        }
+    }
+}
+
+void fiber_ref::rethrow() const {
+    if (record_->run.error != nullptr)
+        std::rethrow_exception(std::exchange(record_->run.error, {}));
+}
+
+void fiber_ref::hand_over_error() const {
+    if (record_->run.error != nullptr) record_->core->report(std::exchange(record_->run.error, {}));
+}
+
+void fiber_ref::interrupt() const noexcept {
+    record_->request(parkable::interrupt_request);
+}
+
+void fiber_ref::request_stop() const noexcept {
+    record_->request(parkable::stop_request);
+    if (fiber_extras* const extras = record_->extras()) extras->stop.request_stop();
+}
+
+std::stop_token fiber_ref::stop_token() const noexcept {
+    const fiber_extras* const extras = record_ != nullptr ? record_->extras() : nullptr;
+    return extras != nullptr ? extras->stop.get_token() : std::stop_token{};
+}
+
+// Of the fiber that fails and the one that lets go of it, the second one reports the exception.
+void fiber_ref::detach() noexcept {
+    if (record_ == nullptr) return;
+    // acq_rel: pairs with report_if_detached().
+    if ((record_->end.fetch_or(fiber_record::detached, std::memory_order_acq_rel) &
+         fiber_record::failed) != 0) {
+        hand_over_error();
+    }
+}
+
+void fiber_record::report_if_detached() noexcept {
+    // acq_rel: pairs with detach().
+    if ((end.fetch_or(failed, std::memory_order_acq_rel) & detached) != 0) {
+        core->report(std::exchange(run.error, {}));
+    }
+}
+
+void fiber_record::destroy_locals() noexcept {
+    // Destructors may make new ones.
+    std::vector<void*>& locals = extras()->locals;
+    while (!locals.empty()) {
+        const std::size_t key = locals.size() - 1;
+        void* const value = locals.back();
+        locals.pop_back();
+        if (value != nullptr) destroy_local(key, value);
+    }
+}
+
+}  // namespace verge::fibers::detail

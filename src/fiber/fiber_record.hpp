@@ -1,0 +1,142 @@
+// src/fiber/fiber_record.hpp -- what a scheduler knows of one fiber.
+//
+// A record stands in a slot of its scheduler's pool, so it is type-stable: a stale pointer to it,
+// in a timer or a wait queue, finds an epoch that has passed, and does nothing.
+//
+// Life of a fiber
+//
+//     spawn -> fresh -> (first run: gets a stack) started -> over -> slot freed when nobody refers
+//     to it
+//
+// References: one of the fiber itself, until it is over, and one of its handle.
+
+#pragma once
+
+#include <verge/base/callback.hpp>
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/fiber/detail/execution.hpp>
+#include <verge/fiber/detail/parkable.hpp>
+#include <verge/fiber/detail/stack_pool.hpp>
+#include <verge/fiber/fiber.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace verge::fibers::detail {
+
+class scheduler_core;
+
+/// What few fibers have.  On the heap.
+class fiber_extras {
+public:
+    void set_name(std::string name) noexcept {
+        const verge::detail::lock_scope hold(name_lock_);
+        name_.swap(name);
+    }
+    [[nodiscard]] std::string name() const {
+        std::string copy;
+        copy.reserve(64);  // so that, mostly, nothing is allocated under the lock
+        const verge::detail::lock_scope hold(name_lock_);
+        copy = name_;
+        return copy;
+    }
+
+    std::stop_source stop{std::nostopstate};  // fixed at spawn
+    std::vector<void*> locals;                // by key; of the fiber alone
+
+private:
+    mutable verge::detail::spin_lock name_lock_;
+    std::string name_ VERGE_GUARDED_BY(name_lock_);  // written by the fiber, read by stop()
+};
+
+struct fiber_record final : parkable {
+    fiber_record() noexcept : parkable(parkable_kind::fiber) {}
+    ~fiber_record() {}  // NOLINT(modernize-use-equals-default): the union is empty by now
+
+    // Bits of `end`.
+    static constexpr std::uint32_t awaited = 1;  // somebody waits for it to be finished
+    static constexpr std::uint32_t finished = 2;
+    static constexpr std::uint32_t detached = 4;  // nobody will join
+    static constexpr std::uint32_t failed = 8;    // an exception left the function
+
+    /// Makes it ready for its next life.  Nobody knows of it.
+    void reset(stack_kind on, callback&& fn, bool joinable) noexcept {
+        kind = on;
+        kind_ = on == stack_kind::native ? parkable_kind::native : parkable_kind::fiber;
+        started = false;
+        // relaxed, three times: it is published by the queue that it is put into.
+        requests_.store(0, std::memory_order_relaxed);
+        waits_for.store(wait_kind::nothing, std::memory_order_relaxed);
+        end.store(joinable ? 0 : detached, std::memory_order_relaxed);
+        own_stack = nullptr;
+        std::construct_at(&function, std::move(fn));
+    }
+    /// The end of that life.
+    void clear() noexcept {
+        if (started) {
+            std::destroy_at(&run);
+        } else {
+            std::destroy_at(&function);
+        }
+        delete extras_.exchange(nullptr,
+                                std::memory_order_relaxed);  // relaxed: nobody else is there
+    }
+
+    /// nullptr if it has none.
+    [[nodiscard]] fiber_extras* extras() const noexcept {
+        return extras_.load(std::memory_order_acquire);  // acquire: pairs with set_extras()
+    }
+    void set_extras(std::unique_ptr<fiber_extras> made) noexcept {
+        extras_.store(made.release(), std::memory_order_release);  // release: what it points to
+    }
+    /// By the fiber itself.
+    fiber_extras& make_extras() {
+        if (extras() == nullptr) set_extras(std::make_unique<fiber_extras>());
+        return *extras();
+    }
+    void destroy_locals() noexcept;
+    void report_if_detached() noexcept;
+
+    stack_kind kind : 3 = stack_kind::normal;  // fixed at spawn
+    bool started : 1 = false;                  // written by the worker that runs it first
+    std::atomic<wait_kind> waits_for{
+        wait_kind::nothing};  // written by the fiber; for stop() to show
+    std::atomic<std::uint32_t> refs{0};
+    std::atomic<std::uint32_t> end{0};
+    fiber_record* next = nullptr;                 // in the queue that it stands in
+    scheduler_core* core = nullptr;               // of the pool that the record is from
+    stack* own_stack = nullptr;                   // from its first run to its end
+    std::atomic<fiber_extras*> extras_{nullptr};  // set at spawn, or by the fiber; owned
+
+    struct running_part {
+        execution context;
+        std::exception_ptr error;         // what left the function; for join()
+        verge::parker* blocks = nullptr;  // a native fiber waits by this
+    };
+    union {
+        callback function;  // until its first run
+        running_part run;   // from then on
+    };
+};
+
+/// Shows what a fiber waits for, while it does.
+class wait_scope {
+public:
+    wait_scope(parkable& self, wait_kind what) noexcept;
+    ~wait_scope();
+    wait_scope(const wait_scope&) = delete;
+    wait_scope& operator=(const wait_scope&) = delete;
+
+private:
+    fiber_record* fiber_;
+};
+
+/// Destroys a fiber-local value of this key.
+void destroy_local(std::size_t key, void* value) noexcept;
+
+}  // namespace verge::fibers::detail

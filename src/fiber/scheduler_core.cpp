@@ -1,0 +1,448 @@
+#include "fiber/scheduler_core.hpp"
+
+#include <verge/base/detail/assert.hpp>
+#include <verge/base/detail/thread_number.hpp>
+#include <verge/fiber/wait.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+#include <utility>
+
+#include <system_error>
+
+#include <sched.h>
+#include <signal.h>
+
+namespace verge::fibers::detail {
+
+namespace {
+
+std::size_t processors() noexcept {
+    cpu_set_t set;
+    if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    return static_cast<std::size_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+scheduler::options checked(scheduler::options opts) {
+    if (opts.max_workers == 0) opts.max_workers = std::max(processors(), opts.min_workers);
+    if (opts.min_workers < 1 || opts.max_workers < opts.min_workers || opts.max_workers > 1024) {
+        throw std::invalid_argument(
+            "verge::fibers::scheduler: 1 <= min_workers <= max_workers <= 1024");
+    }
+    for (const int cpu : opts.cpus) {
+        if (cpu < 0 || cpu >= CPU_SETSIZE) {
+            throw std::invalid_argument("verge::fibers::scheduler: no such cpu");
+        }
+    }
+    return opts;
+}
+
+}  // namespace
+
+scheduler_core::scheduler_core(scheduler& of, const scheduler::options& opts)
+    : front(&of),
+      options(checked(opts)),
+      timers(opts.timers != nullptr ? *opts.timers : timer_thread::shared()),
+      records_(record_pool::unlimited, this) {
+    const std::size_t sizes[] = {options.small_stack, options.normal_stack, options.large_stack};
+    for (std::size_t i = 0; i < stacks.size(); ++i) {
+        stacks[i] = std::make_unique<stack_pool>(stack_pool::options{
+            .stack_size = sizes[i], .keep = options.keep_stacks, .guards = options.guards});
+    }
+    const bool shared = options.max_workers > 1;
+    for (unsigned i = 0; i < options.max_workers; ++i)
+        workers.push_back(std::make_unique<worker>(*this, i, shared));
+    try {
+        const std::lock_guard hold(threads_lock_);
+        for (std::size_t i = 0; i < options.min_workers; ++i)
+            start_thread(*workers[i]);
+    } catch (...) {
+        shut_down();
+        throw;
+    }
+}
+
+// ---- threads
+// ----------------------------------------------------------------------------------------
+
+void* scheduler_core::thread_main(void* w) {
+    static_cast<worker*>(w)->run();
+    return nullptr;
+}
+
+void scheduler_core::start_thread(worker& w) {
+    if (w.thread == worker::thread_state_of::ended) ::pthread_join(w.handle, nullptr);
+    w.thread = worker::thread_state_of::none;
+    sigset_t all;
+    sigset_t old;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &old);  // the thread inherits it: no signals for us
+    const int error = ::pthread_create(&w.handle, nullptr, &thread_main, &w);
+    ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_create");
+    w.thread = worker::thread_state_of::running;
+    active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: written under the lock; a hint
+    const auto index = std::find_if(workers.begin(), workers.end(),
+                                    [&](const auto& each) { return each.get() == &w; }) -
+                       workers.begin();
+    const std::string number = '/' + std::to_string(index);
+    ::pthread_setname_np(w.handle, (options.name.substr(0, 15 - number.size()) + number).c_str());
+    if (!options.cpus.empty()) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        for (const int cpu : options.cpus)
+            CPU_SET(cpu, &set);
+        ::pthread_setaffinity_np(w.handle, sizeof set, &set);
+    }
+}
+
+// One worker more, if there may be one.  If the system refuses a thread, the others do the work.
+[[gnu::noinline]] void scheduler_core::grow() noexcept {
+    const std::unique_lock hold(threads_lock_, std::try_to_lock);
+    if (!hold || closing()) return;  // somebody else is at it, or it is too late
+    for (const auto& w : workers) {
+        if (w->thread == worker::thread_state_of::running) continue;
+        try {
+            start_thread(*w);
+        } catch (const std::system_error&) {
+            // as before, only slower
+        }
+        return;
+    }
+}
+
+bool scheduler_core::may_end(unsigned index) noexcept {
+    if (index < options.min_workers) return false;
+    const std::unique_lock hold(threads_lock_, std::try_to_lock);
+    if (!hold) return false;
+    workers[index]->thread = worker::thread_state_of::ended;
+    active_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as in start_thread()
+    return true;
+}
+
+bool scheduler_core::any_work() const noexcept {
+    return std::any_of(workers.begin(), workers.end(),
+                       [](const auto& w) { return !w->queue.empty() || !w->remote.empty(); });
+}
+
+// ---- spawning and making ready
+// ------------------------------------------------------------------------
+
+void scheduler_core::count_in() {
+    if (options.max_fibers == scheduler::unlimited) return;
+    // relaxed, twice: a number; it orders nothing.
+    if (unfinished_.fetch_add(1, std::memory_order_relaxed) < options.max_fibers) return;
+    unfinished_.fetch_sub(1, std::memory_order_relaxed);
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                            "verge::fibers::scheduler: max_fibers");
+}
+
+void scheduler_core::one_finished() noexcept {
+    if (options.max_fibers == scheduler::unlimited) return;
+    unfinished_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as in count_in()
+}
+
+fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_options& opts,
+                                    std::stop_source&& stop, bool joinable) {
+    if (!fn) throw std::invalid_argument("verge::fibers::scheduler: an empty function");
+    // seq_cst: see below.
+    if (stopping_.load(std::memory_order_seq_cst)) {
+        throw std::system_error(std::make_error_code(std::errc::operation_canceled),
+                                "verge::fibers::scheduler: stopped");
+    }
+    worker* w = worker::here();
+    if (w != nullptr && &w->core() != this) w = nullptr;
+    std::unique_ptr<fiber_extras> extras;
+    if (!opts.name.empty() || stop.stop_possible()) {
+        extras = std::make_unique<fiber_extras>();
+        extras->set_name(opts.name);
+        extras->stop = std::move(stop);
+    }
+    count_in();
+    fiber_record* r = nullptr;
+    try {
+        if (w != nullptr) {
+            r = w->take_record();
+        } else {
+            task_list<fiber_record> one;
+            take_records(one, 1);
+            r = one.pop();
+        }
+    } catch (...) {
+        one_finished();
+        throw;
+    }
+    r->core = this;
+    r->reset(opts.stack, std::move(fn), joinable);
+    if (extras != nullptr) r->set_extras(std::move(extras));
+    if (w != nullptr) {
+        // relaxed, and release: one writer; see scheduler_core.hpp.
+        w->spawned.store(w->spawned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    } else {
+        // acq_rel: as the counts of workers.
+        outside_spawned_.fetch_add(1, std::memory_order_acq_rel);
+    }
+    r->refs.store(joinable ? 2 : 1,
+                  std::memory_order_seq_cst);  // seq_cst: before the look at stopping_
+    // seq_cst: stop() sets it, then looks at every record: one of us sees the other.
+    if (stopping_.load(std::memory_order_seq_cst)) r->request(parkable::stop_request);
+
+    if (w == nullptr) {
+        remote_queue<fiber_record>& to =
+            workers[verge::detail::thread_number() % workers.size()]->remote;
+        to.push(r);
+        if (mode != spawn_mode::batched) announce();
+        to.leave();
+    } else if (mode == spawn_mode::urgent && w->current() != nullptr) {
+        worker::run_child(*r);
+    } else if (mode == spawn_mode::batched) {
+        w->queue.push(r);
+        w->owes_wake_up = true;
+    } else {
+        w->owes_wake_up = false;
+        w->make_ready(*r);
+    }
+    return r;
+}
+
+void scheduler_core::flush() noexcept {
+    worker* const w = worker::here();
+    if (w != nullptr && &w->core() == this) w->owes_wake_up = false;
+    announce();
+}
+
+void scheduler_core::make_ready(fiber_record& r) noexcept {
+    worker* const w = worker::here();
+    if (w != nullptr && &w->core() == this) return w->make_ready(r);
+    remote_queue<fiber_record>& to =
+        workers[verge::detail::thread_number() % workers.size()]->remote;
+    to.push(&r);
+    announce();
+    to.leave();
+}
+
+// ---- stacks that the kernel refused
+// --------------------------------------------------------------------
+
+void scheduler_core::no_stack_for(fiber_record& r) noexcept {
+    stacks_refused_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number to show
+    const verge::detail::lock_scope hold(starved_lock_);
+    starved_.push(&r);
+    starved_size_.store(starved_.size(), std::memory_order_relaxed);  // relaxed: a hint
+}
+
+bool scheduler_core::somebody_wants_a_stack() const noexcept {
+    return starved_size_.load(std::memory_order_relaxed) != 0;  // relaxed: a hint
+}
+
+void scheduler_core::a_stack_is_free() noexcept {
+    fiber_record* r = nullptr;
+    {
+        const verge::detail::lock_scope hold(starved_lock_);
+        r = starved_.pop();
+        starved_size_.store(starved_.size(), std::memory_order_relaxed);  // relaxed: a hint
+    }
+    if (r != nullptr) make_ready(*r);
+}
+
+// ---- records
+// ----------------------------------------------------------------------------------------------
+
+void scheduler_core::take_records(task_list<fiber_record>& to, std::size_t count) {
+    for (;;) {
+        {
+            const verge::detail::lock_scope hold(records_lock_);
+            while (to.size() < count) {
+                fiber_record* const r = records_.take();
+                if (r == nullptr) break;
+                to.push(r);
+            }
+        }
+        if (!to.empty()) return;
+        auto more = record_pool::make_chunks();
+        const verge::detail::lock_scope hold(records_lock_);
+        records_.adopt(std::move(more));
+    }
+}
+
+void scheduler_core::free_records(task_list<fiber_record>& from) noexcept {
+    if (from.empty()) return;
+    bool last = false;
+    {
+        const verge::detail::lock_scope hold(records_lock_);
+        while (fiber_record* const r = from.pop())
+            records_.free(*r);
+        last = orphaned_ && records_.size() == 0;
+    }
+    if (last) delete this;
+}
+
+void scheduler_core::release(fiber_record& r) noexcept {
+    // acq_rel: the last one sees what all others did with it.
+    if (r.refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    r.clear();
+    worker* const w = worker::here();
+    if (w != nullptr && &w->core() == this) return w->give_record(&r);
+    task_list<fiber_record> one;
+    one.push(&r);
+    free_records(one);
+}
+
+// The fiber with this id, if it is not over.
+fiber_ref scheduler_core::pin(fiber_id id) noexcept {
+    const verge::detail::lock_scope hold(records_lock_);
+    fiber_record* const r = records_.find(id.value());
+    if (r == nullptr) return {};
+    // relaxed, and acquire: as any new reference, but only while there is one; pairs with the
+    // release in release().
+    std::uint32_t refs = r->refs.load(std::memory_order_relaxed);
+    do {
+        if (refs == 0) return {};
+    } while (!r->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire,
+                                            std::memory_order_relaxed));
+    return fiber_ref(r);
+}
+
+void scheduler_core::report(std::exception_ptr error) noexcept {
+    if (!options.on_exception) {
+        // So that what() is printed.
+        [&]() noexcept { std::rethrow_exception(error); }();
+    }
+    options.on_exception(std::move(error));
+}
+
+// ---- the end
+// ------------------------------------------------------------------------------------------------
+
+bool scheduler_core::all_finished() const noexcept {
+    std::uint64_t finished = 0;
+    std::uint64_t spawned = 0;
+    for (const auto& w : workers)
+        finished += w->finished.load(std::memory_order_acquire);  // acquire: the finished first
+    for (const auto& w : workers)
+        spawned += w->spawned.load(std::memory_order_acquire);    // acquire: see scheduler_core.hpp
+    spawned += outside_spawned_.load(std::memory_order_acquire);  // acquire: as above
+    return finished == spawned;
+}
+
+void scheduler_core::worker_is_idle() noexcept {
+    // seq_cst: after the worker's counts; pairs with wait_for_all().
+    if (awaiting_end_.load(std::memory_order_seq_cst) == 0 || !all_finished()) return;
+    // release: the word is changed before its waiters are woken.
+    idle_changes_.fetch_add(1, std::memory_order_release);
+    notify_all(idle_changes_);
+}
+
+bool scheduler_core::wait_for_all(time_point deadline) noexcept {
+    // seq_cst: before the look; pairs with worker_is_idle().
+    awaiting_end_.fetch_add(1, std::memory_order_seq_cst);
+    bool over = false;
+    for (;;) {
+        // acquire: before the look, so that a change after it ends the wait.
+        const std::uint32_t seen = idle_changes_.load(std::memory_order_acquire);
+        over = all_finished();
+        if (over || steady_source{}.now() >= deadline) break;
+        static_cast<void>(wait_uninterrupted(idle_changes_, seen, deadline));
+    }
+    awaiting_end_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: one wake-up too many at most
+    return over;
+}
+
+std::vector<stuck_fiber> scheduler_core::stop(time_point deadline) {
+    stopping_.store(true, std::memory_order_seq_cst);  // seq_cst: before the look at the records
+    // Pins some, then asks them outside the lock.
+    const auto for_each_unfinished = [this](auto&& use) {
+        record_pool::cursor at;
+        for (bool more = true; more;) {
+            std::vector<fiber_ref> some;
+            some.reserve(64);
+            {
+                const verge::detail::lock_scope hold(records_lock_);
+                while (some.size() < 64) {
+                    fiber_record* const r = records_.next_in_use(at);
+                    if (r == nullptr) {
+                        more = false;
+                        break;
+                    }
+                    // seq_cst, and acquire: see spawn(), and pin().
+                    std::uint32_t refs = r->refs.load(std::memory_order_seq_cst);
+                    while (refs != 0 &&
+                           !r->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire,
+                                                          std::memory_order_relaxed)) {
+                    }
+                    if (refs != 0) some.emplace_back(r);
+                }
+            }
+            for (const fiber_ref& each : some) {
+                if (!each.done()) use(each);
+            }
+        }
+    };
+    for_each_unfinished([](const fiber_ref& each) { each.request_stop(); });
+    std::vector<stuck_fiber> stuck;
+    if (wait_for_all(deadline)) return stuck;
+    for_each_unfinished([&](const fiber_ref& each) {
+        const fiber_record& r = *each.get();
+        // relaxed: something to show.
+        const fiber_extras* const extras = r.extras();
+        stuck.push_back({each.id(), extras != nullptr ? extras->name() : std::string(),
+                         r.waits_for.load(std::memory_order_relaxed)});
+    });
+    return stuck;
+}
+
+void scheduler_core::shut_down() noexcept {
+    VERGE_ASSERT(worker::here() == nullptr || &worker::here()->core() != this,
+                 "a scheduler is destroyed by one of its own fibers");
+    static_cast<void>(wait_for_all(never));
+    closing_.store(true, std::memory_order_seq_cst);  // seq_cst: before the workers' last look
+    lot.notify_all();
+    {
+        const std::lock_guard hold(threads_lock_);  // nobody grows any more
+    }
+    for (const auto& w : workers) {
+        if (w->thread != worker::thread_state_of::none) ::pthread_join(w->handle, nullptr);
+    }
+    for (const auto& w : workers) {
+        while (w->remote.in_use())
+            ::sched_yield();  // a thread is just leaving
+    }
+    bool last = false;
+    {
+        const verge::detail::lock_scope hold(records_lock_);
+        orphaned_ = true;
+        last = records_.size() == 0;
+    }
+    if (last) delete this;
+}
+
+void scheduler_core::trim() noexcept {
+    for (const auto& pool : stacks)
+        pool->trim();
+}
+
+scheduler::statistics scheduler_core::stats() const {
+    scheduler::statistics all;
+    // relaxed, all of them: numbers to show.
+    for (const auto& w : workers) {
+        all.spawned += w->spawned.load(std::memory_order_relaxed);
+        all.finished += w->finished.load(std::memory_order_relaxed);
+        all.switches += w->switches.load(std::memory_order_relaxed);
+        all.stolen += w->stolen.load(std::memory_order_relaxed);
+        all.parks += w->parks.load(std::memory_order_relaxed);
+    }
+    // relaxed: as above, three times.
+    all.spawned += outside_spawned_.load(std::memory_order_relaxed);
+    all.workers = active_.load(std::memory_order_relaxed);
+    all.idle_workers = lot.waiters();
+    all.stacks_refused = stacks_refused_.load(std::memory_order_relaxed);
+    for (const auto& pool : stacks) {
+        const stack_pool_stats part = pool->stats();
+        all.stacks += part.in_use;
+        all.guard = std::max(all.guard, static_cast<std::uint64_t>(part.guard));
+    }
+    return all;
+}
+
+}  // namespace verge::fibers::detail

@@ -1,0 +1,118 @@
+// src/fiber/scheduler_core.hpp -- what the workers of one scheduler share.
+//
+// Counting fibers without a shared word: each worker counts what it spawned and what it saw finish;
+// all are over when the sums are equal.  The finished are added up first: a sum of spawned that
+// equals an older sum of finished means that nothing was unfinished at that moment, and nothing was
+// spawned since.
+
+#pragma once
+
+#include "fiber/fiber_record.hpp"
+#include "fiber/worker.hpp"
+#include <verge/base/detail/slot_pool.hpp>
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/driver/timer_thread.hpp>
+#include <verge/fiber/detail/parking_lot.hpp>
+#include <verge/fiber/scheduler.hpp>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace verge::fibers::detail {
+
+class scheduler_core {
+public:
+    scheduler_core(scheduler& front, const scheduler::options& opts);
+    scheduler_core(const scheduler_core&) = delete;
+    scheduler_core& operator=(const scheduler_core&) = delete;
+
+    /// Ends a scheduler: waits for all fibers, then for the workers.  The core lives on while
+    /// handles refer to fibers of it.
+    void shut_down() noexcept;
+
+    // ---- spawning -------------------------------------------------------------------------------
+    fiber_record* spawn(spawn_mode mode, callback&& fn, const spawn_options& opts,
+                        std::stop_source&& stop, bool joinable);
+    void flush() noexcept;
+
+    /// Puts a fiber that is ready into a queue, and wakes a worker for it.
+    void make_ready(fiber_record& r) noexcept;
+
+    /// Wakes a worker, or makes one, for work that was just published.
+    void announce() noexcept {
+        if (lot.notify() || lot.waiters() != 0) return;
+        // relaxed: a hint; grow() looks again under the lock.
+        if (active_.load(std::memory_order_relaxed) < workers.size()) grow();
+    }
+
+    // ---- records --------------------------------------------------------------------------------
+    using record_pool = verge::detail::slot_pool<fiber_record>;
+    void take_records(task_list<fiber_record>& to, std::size_t count);
+    void free_records(task_list<fiber_record>& from) noexcept;
+    void release(fiber_record& r) noexcept;  // one reference less
+    [[nodiscard]] fiber_ref pin(fiber_id id) noexcept;
+    [[nodiscard]] static fiber_id id_of(const fiber_record& r) noexcept {
+        return fiber_id(record_pool::id_of(r));
+    }
+
+    // ---- workers --------------------------------------------------------------------------------
+    [[nodiscard]] bool any_work() const noexcept;
+    [[nodiscard]] bool closing() const noexcept {
+        return closing_.load(std::memory_order_seq_cst);  // seq_cst: after the lot's prepare()
+    }
+    [[nodiscard]] bool may_end(unsigned index) noexcept;
+    void worker_is_idle() noexcept;  // tells who waits for the end of all fibers
+    void no_stack_for(fiber_record& r) noexcept;
+    void a_stack_is_free() noexcept;
+    [[nodiscard]] bool somebody_wants_a_stack() const noexcept;
+    void report(std::exception_ptr error) noexcept;
+    void one_finished() noexcept;
+
+    std::vector<stuck_fiber> stop(time_point deadline);
+    void trim() noexcept;
+    [[nodiscard]] scheduler::statistics stats() const;
+
+    scheduler* const front;
+    const scheduler::options options;
+    timer_thread& timers;
+    std::vector<std::unique_ptr<worker>> workers;  // max_workers of them; not all have a thread
+    parking_lot lot;
+    std::array<std::unique_ptr<stack_pool>, 3> stacks;
+
+private:
+    ~scheduler_core() = default;
+
+    void grow() noexcept;
+    void start_thread(worker& w);  // under threads_lock_
+    [[nodiscard]] bool all_finished() const noexcept;
+    [[nodiscard]] bool wait_for_all(time_point deadline) noexcept;
+    void count_in();
+    static void* thread_main(void* w);
+
+    // Pool of records.
+    mutable verge::detail::spin_lock records_lock_;
+    record_pool records_ VERGE_GUARDED_BY(records_lock_);
+    bool orphaned_ VERGE_GUARDED_BY(records_lock_) =
+        false;  // the scheduler is gone, handles are not
+
+    std::mutex threads_lock_;
+    std::atomic<std::size_t> active_{0};  // workers with a thread; written under threads_lock_
+
+    std::atomic<std::uint64_t> outside_spawned_{0};  // by threads that are not workers
+    std::atomic<std::size_t> unfinished_{0};         // counted only if there is a limit
+    std::atomic<bool> stopping_{false};              // refuses new fibers
+    std::atomic<bool> closing_{false};               // workers are to end
+    std::atomic<std::uint32_t> awaiting_end_{0};     // who waits for the end of all fibers
+    std::atomic<std::uint32_t> idle_changes_{0};     // a word to wait on for them
+
+    // Fibers that the kernel has no stack for.
+    verge::detail::spin_lock starved_lock_;
+    task_list<fiber_record> starved_ VERGE_GUARDED_BY(starved_lock_);
+    std::atomic<std::size_t> starved_size_{0};  // written under starved_lock_
+    std::atomic<std::uint64_t> stacks_refused_{0};
+};
+
+}  // namespace verge::fibers::detail

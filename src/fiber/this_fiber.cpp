@@ -1,0 +1,148 @@
+#include "fiber/fiber_record.hpp"
+#include "fiber/scheduler_core.hpp"
+#include "fiber/worker.hpp"
+#include <verge/fiber/this_fiber.hpp>
+
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+#include <sched.h>
+
+namespace verge::fibers::detail {
+
+[[noreturn]] void throw_fiber_exit();
+
+namespace {
+
+fiber_record* current_fiber() noexcept {
+    const worker* const w = worker::here();
+    return w != nullptr ? w->current() : nullptr;
+}
+
+std::mutex keys_lock;
+std::vector<local_destructor> keys;  // under keys_lock; nullptr: free
+
+}  // namespace
+
+wait_scope::wait_scope(parkable& self, wait_kind what) noexcept : fiber_(current_fiber()) {
+    if (fiber_ != &self) fiber_ = nullptr;
+    // relaxed: something to show.
+    if (fiber_ != nullptr) fiber_->waits_for.store(what, std::memory_order_relaxed);
+}
+
+wait_scope::~wait_scope() {
+    // relaxed: as above.
+    if (fiber_ != nullptr) fiber_->waits_for.store(wait_kind::nothing, std::memory_order_relaxed);
+}
+
+std::size_t new_local_key(local_destructor destroy) {
+    const std::lock_guard hold(keys_lock);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (keys[i] == nullptr) {
+            keys[i] = destroy;
+            return i;
+        }
+    }
+    keys.push_back(destroy);
+    return keys.size() - 1;
+}
+
+void delete_local_key(std::size_t key) noexcept {
+    const std::lock_guard hold(keys_lock);
+    keys[key] = nullptr;
+}
+
+void destroy_local(std::size_t key, void* value) noexcept {
+    local_destructor destroy = nullptr;
+    {
+        const std::lock_guard hold(keys_lock);
+        destroy = keys[key];
+    }
+    if (destroy != nullptr) destroy(value);
+}
+
+void*& local_slot(std::size_t key) {
+    fiber_record* const self = current_fiber();
+    if (self == nullptr) throw std::logic_error("verge::fibers::fiber_local: not in a fiber");
+    std::vector<void*>& locals = self->make_extras().locals;
+    if (locals.size() <= key) locals.resize(key + 1);
+    return locals[key];
+}
+
+}  // namespace verge::fibers::detail
+
+namespace verge::this_fiber {
+
+namespace detail = fibers::detail;
+using detail::parkable;
+using fibers::fiber_id;
+using fibers::sleep_result;
+using fibers::wait_kind;
+
+fiber_id id() noexcept {
+    const detail::fiber_record* const self = detail::current_fiber();
+    return self != nullptr ? detail::scheduler_core::id_of(*self) : fiber_id{};
+}
+
+void yield() noexcept {
+    if (detail::current_fiber() == nullptr) {
+        ::sched_yield();
+        return;
+    }
+    detail::worker::yield();
+}
+
+sleep_result sleep_until(time_point deadline) {
+    parkable& self = detail::current();
+    const auto ended_by_request = [&] {
+        if ((self.requests() & parkable::stop_request) != 0) return sleep_result::stopped;
+        self.consume_interrupt();
+        return sleep_result::interrupted;
+    };
+    const parkable::epoch of = self.begin_wait(true);
+    if (self.asked_to_return()) {
+        if (!self.abandon(of)) self.finish();
+        return ended_by_request();
+    }
+    if (deadline <= steady_source{}.now()) {
+        if (!self.abandon(of)) {
+            self.finish();
+            return ended_by_request();
+        }
+        yield();
+        return sleep_result::elapsed;
+    }
+    const detail::wait_scope showing(self, wait_kind::sleep);
+    if (self.suspend(of, deadline) == detail::wake_reason::timed_out) return sleep_result::elapsed;
+    return ended_by_request();
+}
+
+sleep_result sleep_for(duration d) {
+    return sleep_until(deadline_after(steady_source{}.now(), d));
+}
+
+void exit() {
+    if (detail::current_fiber() == nullptr) {
+        throw std::logic_error("verge::this_fiber::exit: not in a fiber");
+    }
+    detail::throw_fiber_exit();
+}
+
+bool stop_requested() noexcept {
+    return (detail::current().requests() & parkable::stop_request) != 0;
+}
+
+void set_name(std::string_view name) {
+    detail::fiber_record* const self = detail::current_fiber();
+    if (self == nullptr) return;
+    self->make_extras().set_name(std::string(name));
+}
+
+std::string name() {
+    const detail::fiber_record* const self = detail::current_fiber();
+    const detail::fiber_extras* const extras = self != nullptr ? self->extras() : nullptr;
+    return extras != nullptr ? extras->name() : std::string();
+}
+
+}  // namespace verge::this_fiber

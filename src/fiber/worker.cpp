@@ -1,0 +1,341 @@
+#include "fiber/worker.hpp"
+
+#include "fiber/scheduler_core.hpp"
+#include <verge/base/detail/assert.hpp>
+#include <verge/fiber/wait.hpp>
+
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace verge::fibers::detail {
+
+namespace {
+
+constinit thread_local worker* own_worker = nullptr;
+
+// One writer: a load and a store need no lock prefix.
+void add_one(std::atomic<std::uint64_t>& to) noexcept {
+    // relaxed, and release: who adds up the sums acquires it; see scheduler_core.hpp.
+    to.store(to.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// Thrown by this_fiber::exit().
+struct fiber_exit {};
+
+callback* function_on(const stack& s) noexcept {
+    return std::launder(reinterpret_cast<callback*>(s.top - 64));
+}
+
+}  // namespace
+
+[[gnu::noinline]] worker* worker::here() noexcept {
+    worker* w = own_worker;
+    asm volatile("" : "+r"(w));  // not to be seen through by the linker's optimiser either
+    return w;
+}
+
+[[noreturn]] void throw_fiber_exit() {
+    throw fiber_exit{};
+}
+
+// ---- the loop
+// ---------------------------------------------------------------------------------------
+
+void worker::run() noexcept {
+    own_worker = this;
+    here_ = thread_state();
+    while (fiber_record* const r = [this] {
+        fiber_record* const ready = std::exchange(native_next_, nullptr);
+        if (ready != nullptr) return ready;
+        fiber_record* const local = next_ready();
+        return local != nullptr ? local : find_work();
+    }()) {
+        execute(*r);
+    }
+    give_back_all();
+    own_worker = nullptr;
+}
+
+void worker::execute(fiber_record& r) noexcept {
+    if (r.kind == stack_kind::native) return run_native(r);
+    if (!get_ready_to_run(r)) return;
+    current_ = &r;
+    add_one(switches);
+    own_.switch_to(r.run.context, here_);
+    current_ = nullptr;
+    settle();
+}
+
+// On the worker's own stack, to its end: its waits block this thread.
+void worker::run_native(fiber_record& r) noexcept {
+    callback fn(std::move(r.function));
+    std::destroy_at(&r.function);
+    std::construct_at(&r.run);
+    r.run.blocks = &parker_;
+    r.started = true;
+    current_ = &r;
+    run_function(r, fn);
+    fn.reset();
+    current_ = nullptr;
+    end_of(r);
+}
+
+// The oldest of what is ready here; now and then of what others have sent.
+fiber_record* worker::next_ready() noexcept {
+    if (++picks_ % remote_turn == 0) {
+        if (fiber_record* const r = take_remote(*this)) return r;
+    }
+    fiber_record* const r = queue.pop();
+    return r != nullptr ? r : take_remote(*this);
+}
+
+fiber_record* worker::take_remote(worker& from) noexcept {
+    task_list<fiber_record> taken;
+    from.remote.take_all(taken);
+    fiber_record* const first = taken.pop();
+    if (!taken.empty()) queue.push_all(taken);
+    return first;
+}
+
+fiber_record* worker::look_everywhere() noexcept {
+    if (fiber_record* const r = queue.pop()) return r;
+    const std::size_t count = core_.workers.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        if (fiber_record* const r = take_remote(*core_.workers[(index_ + i) % count])) return r;
+    }
+    for (std::size_t i = 1; i < count; ++i) {
+        if (fiber_record* const r = core_.workers[(index_ + i) % count]->queue.steal_for(queue)) {
+            add_one(stolen);
+            return r;
+        }
+    }
+    return nullptr;
+}
+
+// Searches, then sleeps, until there is something to do.  nullptr: the thread is to end.
+fiber_record* worker::find_work() noexcept {
+    parking_lot& lot = core_.lot;
+    const auto found = [&](fiber_record* r) {
+        lot.stop_searching();
+        if (core_.any_work()) core_.announce();
+        return r;
+    };
+    lot.start_searching();
+    for (unsigned i = 0; i <= core_.options.spin; ++i) {
+        if (fiber_record* const r = look_everywhere()) return found(r);
+    }
+    for (;;) {
+        lot.stop_searching();
+        core_.worker_is_idle();
+        const std::uint32_t seen = lot.prepare();
+        fiber_record* r = look_everywhere();
+        bool in_time = true;
+        if (r == nullptr && !core_.closing()) {
+            time_point until = never;
+            if (index_ >= core_.options.min_workers) {
+                until = deadline_after(steady_source{}.now(), core_.options.idle);
+            }
+            if (core_.somebody_wants_a_stack()) {
+                until = deadline_after(steady_source{}.now(), std::chrono::milliseconds(10));
+            }
+            add_one(parks);
+            in_time = lot.wait(seen, until);
+        }
+        lot.leave();
+        if (core_.somebody_wants_a_stack()) core_.a_stack_is_free();
+        if (r == nullptr) r = look_everywhere();
+        if (r != nullptr) return found(r);
+        if (core_.closing() || (!in_time && core_.may_end(index_))) {
+            lot.stop_searching();
+            return nullptr;
+        }
+    }
+}
+
+// ---- switching
+// ----------------------------------------------------------------------------------------
+
+// Where to go from a fiber that stops running: to the next one that is ready, or to the own stack.
+execution& worker::pick_target() noexcept {
+    for (;;) {
+        fiber_record* const next = next_ready();
+        current_ = nullptr;
+        if (next == nullptr) return own_;
+        if (next->kind == stack_kind::native) {
+            native_next_ = next;
+            return own_;
+        }
+        if (!get_ready_to_run(*next)) continue;
+        current_ = next;
+        add_one(switches);
+        return next->run.context;
+    }
+}
+
+void worker::leave(fiber_record& self, after what, fiber_record* next) noexcept {
+    // Who waits lets nobody wait for what he has put off.
+    if (owes_wake_up) core_.flush();
+    left_ = &self;
+    after_ = what;
+    execution* target = &own_;
+    if (next != nullptr && next->kind != stack_kind::native && get_ready_to_run(*next)) {
+        current_ = next;
+        add_one(switches);
+        target = &next->run.context;
+    } else if (next != nullptr && next->kind == stack_kind::native) {
+        current_ = nullptr;
+        native_next_ = next;
+    } else {
+        target = &pick_target();
+    }
+    self.run.context.switch_to(*target, here_);
+    here()->settle();
+}
+
+[[gnu::noinline]] void worker::yield() noexcept {
+    worker& w = *here();
+    fiber_record& self = *w.current_;
+    if (self.kind == stack_kind::native) return;
+    fiber_record* const next = w.next_ready();
+    if (next == nullptr) return;
+    w.leave(self, after::yielded, next);
+}
+
+[[gnu::noinline]] void worker::park(fiber_record& self, parkable::epoch of) noexcept {
+    worker& w = *here();
+    w.left_epoch_ = of;
+    w.leave(self, after::parked, nullptr);
+}
+
+[[gnu::noinline]] void worker::run_child(fiber_record& child) noexcept {
+    worker& w = *here();
+    if (w.current_->kind == stack_kind::native) return w.make_ready(child);
+    w.leave(*w.current_, after::yielded, &child);
+}
+
+[[gnu::noinline]] void worker::finish(fiber_record& self) noexcept {
+    worker& w = *here();
+    if (w.owes_wake_up) w.core_.flush();
+    w.left_ = &self;
+    w.after_ = after::finished;
+    execution& target = w.pick_target();
+    self.run.context.finish(target, w.here_);
+}
+
+// By whoever arrives after a switch: what is to follow for the fiber that was left.
+void worker::settle() noexcept {
+    fiber_record* const r = std::exchange(left_, nullptr);
+    switch (std::exchange(after_, after::nothing)) {
+        case after::nothing:
+            return;
+        case after::yielded:
+            make_ready(*r);
+            return;
+        case after::parked:
+            if (!r->commit(left_epoch_)) make_ready(*r);
+            return;
+        case after::finished:
+            end_of(*r);
+            return;
+    }
+}
+
+void worker::make_ready(fiber_record& r) noexcept {
+    queue.push(&r, true);
+    if (core_.workers.size() > 1) core_.announce();
+}
+
+// ---- the beginning and the end of a fiber
+// -----------------------------------------------------------------
+
+// Gives it a stack, if it has not run yet.  False if there is none to be had: it waits for one.
+bool worker::get_ready_to_run(fiber_record& r) noexcept {
+    if (r.started) return true;
+    stack* const s = take_stack(r.kind);
+    if (s == nullptr) {
+        core_.no_stack_for(r);
+        return false;
+    }
+    r.own_stack = s;
+    // The function moves to the top of the stack, and makes room for what a running fiber needs.
+    static_assert(sizeof(callback) <= 64);
+    ::new (static_cast<void*>(s->top - 64)) callback(std::move(r.function));
+    std::destroy_at(&r.function);
+    std::construct_at(&r.run);
+    r.run.context.prepare(s->low, s->top - 64, &fiber_main, &r);
+    r.started = true;
+    return true;
+}
+
+void worker::fiber_main(void* record) noexcept {
+    here()->settle();
+    fiber_record& self = *static_cast<fiber_record*>(record);
+    callback* const fn = function_on(*self.own_stack);
+    run_function(self, *fn);
+    std::destroy_at(fn);
+    finish(self);
+}
+
+void worker::run_function(fiber_record& self, callback& fn) noexcept {
+    try {
+        fn();
+    } catch (const fiber_exit&) {
+        // this_fiber::exit(): a way to end as any other
+    } catch (...) {
+        self.run.error = std::current_exception();
+    }
+    fn.reset();  // captures are destroyed by the fiber, before its end is seen
+    if (self.extras() != nullptr) self.destroy_locals();
+    if (self.run.error != nullptr) self.report_if_detached();
+}
+
+// After the fiber has left its stack.
+void worker::end_of(fiber_record& r) noexcept {
+    if (r.own_stack != nullptr) give_stack(std::exchange(r.own_stack, nullptr), r.kind);
+    core_.one_finished();
+    // acq_rel: what the fiber wrote, for who joins; and pairs with who waits for the end.
+    if ((r.end.fetch_or(fiber_record::finished, std::memory_order_acq_rel) &
+         fiber_record::awaited) != 0) {
+        notify_all(r.end);
+    }
+    core_.release(r);
+    add_one(finished);  // last: who waits for the end of all may destroy the scheduler then
+}
+
+stack* worker::take_stack(stack_kind kind) noexcept {
+    const auto index = static_cast<std::size_t>(kind);
+    stack_list& own = stacks_[index];
+    if (own.empty()) static_cast<void>(core_.stacks[index]->take(stack_batch, own));
+    return own.empty() ? nullptr : own.pop();
+}
+
+void worker::give_stack(stack* s, stack_kind kind) noexcept {
+    const auto index = static_cast<std::size_t>(kind);
+    stack_list& own = stacks_[index];
+    own.push(s);
+    if (own.size() >= 2 * stack_batch) core_.stacks[index]->give_back(own, stack_batch);
+    if (core_.somebody_wants_a_stack()) core_.a_stack_is_free();
+}
+
+fiber_record* worker::take_record() {
+    if (free_records_.empty()) {
+        core_.free_records(used_records_);
+        core_.take_records(free_records_, record_batch);
+    }
+    return free_records_.pop();
+}
+
+void worker::give_record(fiber_record* r) noexcept {
+    used_records_.push(r);
+    if (used_records_.size() >= record_batch) core_.free_records(used_records_);
+}
+
+void worker::give_back_all() noexcept {
+    for (std::size_t i = 0; i < std::size(stacks_); ++i)
+        core_.stacks[i]->give_back(stacks_[i], stacks_[i].size());
+    core_.free_records(used_records_);
+    core_.free_records(free_records_);
+}
+
+}  // namespace verge::fibers::detail

@@ -1,0 +1,129 @@
+// src/fiber/worker.hpp -- one thread that runs fibers.
+//
+// A worker is in one of three states (docs/design/fiber.md draws them):
+//
+//     running     on a fiber's stack.  A fiber that waits, yields or ends picks the next one and
+//                 switches straight to it; with none ready it switches to the worker's own stack.
+//     searching   on its own stack: looks through its queues, all remote queues, other workers'
+//     queues. sleeping    in the parking lot.
+//
+// What must happen to a fiber that was left can be done only by the code that runs after the
+// switch: made ready before, it could run elsewhere while its stack is still in use.  So whoever
+// leaves says what is to follow (`after`), and whoever arrives calls settle() first.
+//
+// The compiler may keep the address of a thread-local variable across a switch, after which the
+// fiber may be on another thread.  So worker::here() is not inlined, and nothing that was found
+// through it is used after a switch.
+
+#pragma once
+
+#include "fiber/fiber_record.hpp"
+#include <verge/base/parker.hpp>
+#include <verge/fiber/detail/execution.hpp>
+#include <verge/fiber/detail/remote_queue.hpp>
+#include <verge/fiber/detail/run_queue.hpp>
+#include <verge/fiber/detail/stack_pool.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <pthread.h>
+
+namespace verge::fibers::detail {
+
+class scheduler_core;
+
+class worker {
+public:
+    worker(scheduler_core& core, unsigned index, bool shared) noexcept
+        : queue(shared), core_(core), index_(index) {}
+    worker(const worker&) = delete;
+    worker& operator=(const worker&) = delete;
+
+    /// The worker of the calling thread, or nullptr.
+    [[nodiscard]] static worker* here() noexcept;
+
+    [[nodiscard]] scheduler_core& core() const noexcept { return core_; }
+    [[nodiscard]] fiber_record* current() const noexcept { return current_; }
+
+    /// The thread's main function.
+    void run() noexcept;
+
+    // ---- by the fiber that runs here; each returns when that fiber runs again, perhaps elsewhere
+    // ----
+    static void yield() noexcept;
+    static void park(fiber_record& self, parkable::epoch of) noexcept;
+    static void run_child(fiber_record& child) noexcept;  // the caller goes to the back
+    [[noreturn]] static void finish(fiber_record& self) noexcept;
+
+    /// A fiber has become ready, on this thread.
+    void make_ready(fiber_record& r) noexcept;
+
+    // ---- by all workers
+    // -----------------------------------------------------------------------------
+    run_queue<fiber_record> queue;
+    remote_queue<fiber_record> remote;
+
+    // Written by the thread of this worker.
+    std::atomic<std::uint64_t> spawned{0};
+    std::atomic<std::uint64_t> finished{0};
+    std::atomic<std::uint64_t> switches{0};
+    std::atomic<std::uint64_t> stolen{0};
+    std::atomic<std::uint64_t> parks{0};
+
+    // Under the core's lock.
+    enum class thread_state_of : std::uint8_t {
+        none,
+        running,
+        ended
+    } thread = thread_state_of::none;
+    pthread_t handle{};
+
+    // ---- of this thread alone
+    // -----------------------------------------------------------------------
+    bool owes_wake_up = false;  // for batched spawns
+    [[nodiscard]] fiber_record* take_record();
+    void give_record(fiber_record* r) noexcept;
+    void give_back_all() noexcept;
+
+private:
+    enum class after : std::uint8_t { nothing, parked, yielded, finished };
+
+    [[nodiscard]] fiber_record* next_ready() noexcept;
+    [[nodiscard]] fiber_record* find_work() noexcept;
+    [[nodiscard]] fiber_record* look_everywhere() noexcept;
+    [[nodiscard]] fiber_record* take_remote(worker& from) noexcept;
+    [[nodiscard]] bool get_ready_to_run(fiber_record& r) noexcept;
+    [[nodiscard]] execution& pick_target() noexcept;
+    void execute(fiber_record& r) noexcept;
+    void run_native(fiber_record& r) noexcept;
+    void settle() noexcept;
+    void end_of(fiber_record& r) noexcept;
+    void leave(fiber_record& self, after what, fiber_record* next) noexcept;
+    [[nodiscard]] stack* take_stack(stack_kind kind) noexcept;
+    void give_stack(stack* s, stack_kind kind) noexcept;
+    static void fiber_main(void* record) noexcept;
+    static void run_function(fiber_record& self, callback& fn) noexcept;
+
+    static constexpr std::uint32_t remote_turn = 61;  // picks between two looks at the remote queue
+    static constexpr std::size_t stack_batch = 32;
+    static constexpr std::size_t record_batch = 32;
+
+    scheduler_core& core_;
+    const unsigned index_;
+    thread_state here_;     // of this thread: set by run()
+    execution own_;         // the thread's own stack
+    verge::parker parker_;  // native fibers wait by it
+    fiber_record* current_ = nullptr;
+    fiber_record* native_next_ = nullptr;  // to be run on the thread's own stack
+    fiber_record* left_ = nullptr;         // who was left, and what is to follow
+    parkable::epoch left_epoch_ = 0;       // if it waits
+    after after_ = after::nothing;
+    std::uint32_t picks_ = 0;
+    stack_list stacks_[3];
+    task_list<fiber_record> free_records_;
+    task_list<fiber_record> used_records_;
+};
+
+}  // namespace verge::fibers::detail
