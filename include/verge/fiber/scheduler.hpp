@@ -196,6 +196,12 @@ public:
     /// `deadline`.  Returns those that are still there.
     std::vector<stuck_fiber> stop(time_point deadline = never);
 
+    /// How many workers there can be.
+    [[nodiscard]] std::size_t max_workers() const noexcept;
+
+    /// Gives an exception to on_exception, as one that leaves a detached fiber.
+    void report(std::exception_ptr error) noexcept;
+
     /// Gives memory that no fiber uses back to the system.
     void trim() noexcept;
 
