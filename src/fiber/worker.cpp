@@ -1,5 +1,6 @@
 #include "fiber/worker.hpp"
 
+#include "fiber/overflow_report.hpp"
 #include "fiber/scheduler_core.hpp"
 #include <verge/base/detail/assert.hpp>
 #include <verge/fiber/wait.hpp>
@@ -44,6 +45,7 @@ callback* function_on(const stack& s) noexcept {
 
 void worker::run() noexcept {
     own_worker = this;
+    const overflow_report report(core_.options.name_overflows);
     here_ = thread_state();
     while (fiber_record* const r = [this] {
         fiber_record* const ready = std::exchange(native_next_, nullptr);

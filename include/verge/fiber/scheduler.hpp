@@ -115,7 +115,8 @@ public:
         std::size_t small_stack = std::size_t{16} * 1024;
         std::size_t normal_stack = std::size_t{64} * 1024;
         std::size_t large_stack = std::size_t{1024} * 1024;
-        bool guards = true;                  ///< A page below each stack that ends an overflow.
+        bool guards = true;           ///< A page below each stack that ends an overflow.
+        bool name_overflows = false;  ///< Installs a SIGSEGV handler that says whose stack it was.
         std::size_t keep_stacks = 4096;      ///< Free stacks of a kind that keep their memory.
         std::size_t max_fibers = unlimited;  ///< That are not over.  Spawning more throws.
         timer_thread* timers = nullptr;      ///< Where fibers sleep; none: timer_thread::shared().
