@@ -40,7 +40,7 @@ outcome call(scheduler& fibers, std::uint32_t number) {
         const auto q = std::make_shared<question>();
         ask(fibers, q, number + attempt * 4);
         const verge::time_point deadline =
-            verge::deadline_after(verge::steady_source{}.now(), 50ms);
+            verge::deadline_after(verge::steady_source{}.now(), 500ms);
         while (q->answered.load() == 0) {
             if (verge::fibers::wait(q->answered, 0, deadline) ==
                 verge::fibers::wait_result::timed_out) {
