@@ -19,17 +19,17 @@
 //
 // Why no wake-up is lost.  notify() returns without waking in three cases.  Nobody waits: then
 // whoever comes later looks after that, and sees the task (both sides store, then load, seq_cst).
-// Somebody searches: it will find the task, or give up searching first and then look (L3).  Somebody
-// is called, and nobody has cleared called_ since: whoever prepared before that call is woken by it,
-// or another in its place; that one leaves, clears called_ and then searches, after the task was
-// pushed; whoever prepares later clears called_ and then looks, after the task was pushed.
+// Somebody searches: it will find the task, or give up searching first and then look (L3). Somebody
+// is called, and nobody has cleared called_ since: whoever prepared before that call is woken by
+// it, or another in its place; that one leaves, clears called_ and then searches, after the task
+// was pushed; whoever prepares later clears called_ and then looks, after the task was pushed.
 //
 // Memory orders
 //   waiters_ and tasks, searching_ and tasks: each side stores, then loads, seq_cst.
 //   called_ is changed by exchanges only: notify() releases the task, also if it was set already,
 //   and who clears it acquires the tasks of all who relied on it.
-//   epoch_ is changed with release and read with acquire: who has seen a change clears called_ after
-//   the call, and sees what was written before notify_all().
+//   epoch_ is changed with release and read with acquire: who has seen a change clears called_
+//   after the call, and sees what was written before notify_all().
 //   tests/model/parking_lot_model.cpp explores this source.
 
 #pragma once

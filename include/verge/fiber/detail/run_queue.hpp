@@ -128,8 +128,8 @@ public:
     /// The oldest; nullptr if there is none.  Owner only.
     [[nodiscard]] Task* pop() noexcept {
         for (;;) {
-            // acquire: pairs with the release of the thief that moved it.  Who finds the queue empty
-            // may write its places, as a thief of others.
+            // acquire: pairs with the release of the thief that moved it.  Who finds the queue
+            // empty may write its places, as a thief of others.
             std::uint64_t head = head_.load(std::memory_order_acquire);
             // relaxed: the owner's own.
             if (head == tail_.load(std::memory_order_relaxed)) {
@@ -186,7 +186,8 @@ private:
     // The places below `tail` are written.  Owner only.
     void publish(std::uint64_t tail) noexcept {
         if (shared_) {
-            // seq_cst: before the look at who sleeps; pairs with the loads in empty() and steal_for().
+            // seq_cst: before the look at who sleeps; pairs with the loads in empty() and
+            // steal_for().
             tail_.store(tail, std::memory_order_seq_cst);
         } else {
             tail_.store(tail, std::memory_order_relaxed);  // relaxed: nobody else reads it
@@ -208,7 +209,8 @@ private:
         for (;;) {
             // acquire: pairs with who moved it: tail_ is not behind it.
             std::uint64_t head = head_.load(std::memory_order_acquire);
-            // seq_cst: it may be the last look before a sleep; and acquires the places and the tasks.
+            // seq_cst: it may be the last look before a sleep; and acquires the places and the
+            // tasks.
             const std::uint64_t tail = tail_.load(std::memory_order_seq_cst);
             // head may be stale, and the owner past it: then the CAS fails.
             const std::uint64_t there = tail - head;
