@@ -335,16 +335,16 @@ struct the_queue_outlives_its_pushers : lot_suite<the_queue_outlives_its_pushers
 
 int main() {
     constexpr auto random = rl::random_scheduler_type;
-    const bool ok = explore<no_wake_up_is_lost<1, 1, 2>>(random, 50'000) &&
-                    explore<no_wake_up_is_lost<1, 2, 1>>(random, 50'000) &&
-                    explore<no_wake_up_is_lost<1, 2, 2>>(random, 50'000) &&
-                    explore<no_wake_up_is_lost<2, 1, 3>>(random, 50'000) &&
-                    explore<no_wake_up_is_lost<2, 2, 1>>(random, 50'000) &&
-                    explore<no_wake_up_is_lost<2, 2, 2>>(random, 50'000) &&
-                    explore<work_goes_round<1>>(random, 50'000) &&
-                    explore<work_goes_round<2>>(random, 50'000) &&
-                    explore<a_burst_wakes_one_by_one<2, 4>>(random, 50'000) &&
-                    explore<a_burst_wakes_one_by_one<3, 4>>(random, 50'000) &&
+    const bool ok = explore<no_wake_up_is_lost<1, 1, 2>>(random, 20'000) &&
+                    explore<no_wake_up_is_lost<1, 2, 1>>(random, 20'000) &&
+                    explore<no_wake_up_is_lost<1, 2, 2>>(random, 20'000) &&
+                    explore<no_wake_up_is_lost<2, 1, 3>>(random, 20'000) &&
+                    explore<no_wake_up_is_lost<2, 2, 1>>(random, 20'000) &&
+                    explore<no_wake_up_is_lost<2, 2, 2>>(random, 20'000) &&
+                    explore<work_goes_round<1>>(random, 20'000) &&
+                    explore<work_goes_round<2>>(random, 20'000) &&
+                    explore<a_burst_wakes_one_by_one<2, 4>>(random, 20'000) &&
+                    explore<a_burst_wakes_one_by_one<3, 4>>(random, 20'000) &&
                     explore<the_end_wakes_all>(random, 20'000) &&
                     explore<the_queue_outlives_its_pushers>(random, 20'000);
     return ok ? 0 : 1;

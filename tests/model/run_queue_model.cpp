@@ -146,30 +146,30 @@ struct a_thief_is_robbed : queue_suite<a_thief_is_robbed, 3, 8> {
     void after() { drain_all(victim, thief, other); }
 };
 
-// What is there all the time is found, also while the owner moves it from the list to the ring.
-struct nothing_is_out_of_sight : queue_suite<nothing_is_out_of_sight, 3, 5> {
-    queue_of<2> queue{true}, thief{true};
-    bool stolen = false;
+// One task more than the owner takes: it is found, also while the owner moves it from the list to
+// the ring.
+template <bool Steal>
+struct nothing_is_out_of_sight : queue_suite<nothing_is_out_of_sight<Steal>, 2, 6> {
+    queue_of<4> queue{true}, thief{true};
+    bool over = false;
     void before() {
-        for (int i = 0; i < 5; ++i)
-            queue.push(fresh(i));
+        for (int i = 0; i < 6; ++i)
+            queue.push(this->fresh(i));
     }
     void thread(unsigned index) {
         if (index == 0) {
-            for (int i = 0; i < 3; ++i)
-                pop(queue);
-        } else if (index == 1) {
-            // The thief takes at most 2 of the 2 that are left.
-            for (int i = 0; i < 2; ++i) {
-                const bool looks_empty = queue.empty();
-                RL_ASSERT(!looks_empty || stolen);
-            }
+            for (int i = 0; i < 5; ++i)
+                this->pop(queue);
+            over = true;
+        } else if (Steal) {
+            RL_ASSERT(this->take(queue.steal_for(thief)) != nullptr);
         } else {
-            stolen = true;
-            RL_ASSERT(take(queue.steal_for(thief)) != nullptr);
+            do
+                RL_ASSERT(!queue.empty());
+            while (!over);
         }
     }
-    void after() { drain_all(queue, thief); }
+    void after() { this->drain_all(queue, thief); }
 };
 
 // Where there is no thief: first in, first out, through ring, list and refill.
@@ -209,7 +209,8 @@ int main() {
                     explore<each_task_once<2, 2, 6>>(random, 50'000) &&
                     explore<each_task_once<4, 2, 8>>(random, 50'000) &&
                     explore<a_thief_is_robbed>(random, 50'000) &&
-                    explore<nothing_is_out_of_sight>(random, 50'000) &&
+                    explore<nothing_is_out_of_sight<false>>(random, 50'000) &&
+                    explore<nothing_is_out_of_sight<true>>(random, 50'000) &&
                     explore<first_in_first_out<true>>(random, 5'000) &&
                     explore<first_in_first_out<false>>(random, 5'000);
     return ok ? 0 : 1;
