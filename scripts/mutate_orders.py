@@ -224,7 +224,7 @@ class Runner:
     def run_all(self, mutant: Mutant, models: list[pathlib.Path]) -> tuple[str, str]:
         """The first failure or error of the models; else the worst of what they said."""
         worst = "passed", ""
-        for model in models:
+        for model in sorted(models, key=lambda m: m.stem != f"{mutant.path.stem}_model"):
             result = self.run(model, mutant)
             if result[0] in ("failed", "error"):
                 return result

@@ -220,6 +220,48 @@ struct lot_suite : rl::test_suite<Suite, Workers + Others> {
     }
 };
 
+// Whoever publishes in one of the ways there are, and whoever then looks in one of the ways there
+// are: the look finds the task, or the notification finds the waiter.
+enum class way { ring, together, later, remote };
+template <way Way, bool BySteal>
+struct one_sees_the_other : lot_suite<one_sees_the_other<Way, BySteal>, 2, 0, 1> {
+    bool found = false;
+    bool woke = false;
+    void thread(unsigned index) {
+        auto& [first, second] = this->workers;
+        task& t = this->tasks[0];
+        list some;
+        if (index == 0) {
+            switch (Way) {
+                case way::ring:
+                    first.queue.push(this->fresh(t), true);
+                    break;
+                case way::together:
+                    some.push(this->fresh(t));
+                    first.queue.push_all(some);
+                    break;
+                case way::later:
+                    first.queue.push(this->fresh(t));
+                    first.queue.announce();
+                    break;
+                case way::remote:
+                    this->remote.push(this->fresh(t));
+                    break;
+            }
+            woke = this->lot.notify();
+        } else if (index == 1) {
+            static_cast<void>(this->lot.prepare());
+            if (Way == way::remote)
+                found = !this->remote.empty();
+            else if (BySteal)
+                found = first.queue.steal_for(second.queue) != nullptr;
+            else
+                found = !first.queue.empty();
+        }
+    }
+    void after() { RL_ASSERT(found || woke); }
+};
+
 // Workers go idle, again and again, while threads send: one task after another, or the last one
 // when the workers have gone to sleep, which would not wake up if the lot took them for awake.
 template <int Workers, int Senders, int Each>
@@ -335,17 +377,22 @@ struct the_queue_outlives_its_pushers : lot_suite<the_queue_outlives_its_pushers
 
 int main() {
     constexpr auto random = rl::random_scheduler_type;
-    const bool ok = explore<no_wake_up_is_lost<1, 1, 2>>(random, 20'000) &&
-                    explore<no_wake_up_is_lost<1, 2, 1>>(random, 20'000) &&
-                    explore<no_wake_up_is_lost<1, 2, 2>>(random, 20'000) &&
-                    explore<no_wake_up_is_lost<2, 1, 3>>(random, 20'000) &&
-                    explore<no_wake_up_is_lost<2, 2, 1>>(random, 20'000) &&
-                    explore<no_wake_up_is_lost<2, 2, 2>>(random, 20'000) &&
-                    explore<work_goes_round<1>>(random, 20'000) &&
-                    explore<work_goes_round<2>>(random, 20'000) &&
-                    explore<a_burst_wakes_one_by_one<2, 4>>(random, 20'000) &&
-                    explore<a_burst_wakes_one_by_one<3, 4>>(random, 20'000) &&
-                    explore<the_end_wakes_all>(random, 20'000) &&
-                    explore<the_queue_outlives_its_pushers>(random, 20'000);
+    const bool ok = explore<one_sees_the_other<way::ring, false>>(random, 5'000) &&
+                    explore<one_sees_the_other<way::ring, true>>(random, 5'000) &&
+                    explore<one_sees_the_other<way::together, true>>(random, 5'000) &&
+                    explore<one_sees_the_other<way::later, false>>(random, 5'000) &&
+                    explore<one_sees_the_other<way::remote, false>>(random, 5'000) &&
+                    explore<no_wake_up_is_lost<1, 1, 2>>(random, 10'000) &&
+                    explore<no_wake_up_is_lost<1, 2, 1>>(random, 10'000) &&
+                    explore<no_wake_up_is_lost<1, 2, 2>>(random, 10'000) &&
+                    explore<no_wake_up_is_lost<2, 1, 3>>(random, 10'000) &&
+                    explore<no_wake_up_is_lost<2, 2, 1>>(random, 10'000) &&
+                    explore<no_wake_up_is_lost<2, 2, 2>>(random, 10'000) &&
+                    explore<work_goes_round<1>>(random, 10'000) &&
+                    explore<work_goes_round<2>>(random, 10'000) &&
+                    explore<a_burst_wakes_one_by_one<2, 4>>(random, 10'000) &&
+                    explore<a_burst_wakes_one_by_one<3, 4>>(random, 10'000) &&
+                    explore<the_end_wakes_all>(random, 10'000) &&
+                    explore<the_queue_outlives_its_pushers>(random, 10'000);
     return ok ? 0 : 1;
 }

@@ -118,13 +118,11 @@ struct each_task_once<Capacity, 1, Tasks>
 };
 
 // A thief that had tasks, which others stole, steals again: it writes places that others have read.
-struct a_thief_is_robbed : queue_suite<a_thief_is_robbed, 3, 8> {
-    queue_of<2> victim{true}, thief{true}, other{true};
+struct a_thief_is_robbed : queue_suite<a_thief_is_robbed, 3, 10> {
+    queue_of<4> victim{true}, thief{true}, other{true};
     void before() {
-        for (int i = 0; i < 4; ++i)
-            victim.push(fresh(i));
-        thief.push(fresh(4));
-        thief.push(fresh(5));
+        for (int i = 0; i < 8; ++i)
+            (i < 4 ? victim : thief).push(fresh(i));
     }
     void thread(unsigned index) {
         if (index == 0) {
@@ -139,8 +137,8 @@ struct a_thief_is_robbed : queue_suite<a_thief_is_robbed, 3, 8> {
             }
         } else {
             pop(victim);
-            victim.push(fresh(6));
-            victim.push(fresh(7));
+            victim.push(fresh(8));
+            victim.push(fresh(9));
         }
     }
     void after() { drain_all(victim, thief, other); }

@@ -51,7 +51,8 @@ public:
         // seq_cst, twice: after the task was published; pair with prepare() and stop_searching().
         if (waiters_.load(std::memory_order_seq_cst) == 0) return false;
         if (searching_.load(std::memory_order_seq_cst) != 0) return false;
-        // release: the task, for who clears it.
+        // release: the task, for who clears it.  not mutated: relacy runs seq_cst operations in the
+        // order that they have for all, so that its looks see what was pushed before the exchange.
         if (called_.exchange(1, std::memory_order_release) != 0) return false;
         change_epoch();
         Platform::wake_one(epoch_);
@@ -71,6 +72,7 @@ public:
         // seq_cst: before the last look; pairs with the load in notify().
         waiters_.fetch_add(1, std::memory_order_seq_cst);
         // acquire: the tasks of all who relied on a call; pairs with notify().  See L2.
+        // not mutated: as in notify().
         called_.exchange(0, std::memory_order_acquire);
         return seen;
     }
@@ -91,7 +93,7 @@ public:
         searching_.fetch_add(1, std::memory_order_relaxed);
         // relaxed: an old number only sends notify() on to its next question.
         waiters_.fetch_sub(1, std::memory_order_relaxed);
-        // acquire: as in prepare().
+        // acquire: as in prepare().  not mutated: as in notify().
         called_.exchange(0, std::memory_order_acquire);
     }
 
