@@ -28,19 +28,15 @@ wake_reason suspend_fiber(fiber_record& self, parkable::epoch of, time_point dea
     }
     timer_thread& timers = self.core->timers;
     timer_id id;
-    const auto undo = [&] {
-        if (!self.abandon(of)) self.finish();
-    };
     try {
         id = timers.schedule_at(deadline, [&self, of] { self.wake(of, wake_reason::timed_out); });
+        if (!id) {
+            throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                                    "verge: the timer thread takes no timer");
+        }
     } catch (...) {
-        undo();
-        throw;
-    }
-    if (!id) {
-        undo();
-        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
-                                "verge: the timer thread takes no timer");
+        if (self.abandon(of)) throw;
+        return self.finish();  // somebody has ended the wait already: that is not to be lost
     }
     worker::park(self, of);
     // The timer's callback must be over before this wait is: it refers to this fiber.

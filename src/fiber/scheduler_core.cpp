@@ -208,7 +208,10 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
 
 void scheduler_core::flush() noexcept {
     worker* const w = worker::here();
-    if (w != nullptr && &w->core() == this) w->owes_wake_up = false;
+    if (w != nullptr && &w->core() == this) {
+        w->owes_wake_up = false;
+        w->queue.announce();
+    }
     announce();
 }
 

@@ -91,27 +91,32 @@ void yield() noexcept {
 
 sleep_result sleep_until(time_point deadline) {
     parkable& self = detail::current();
-    const auto ended_by_request = [&] {
-        if ((self.requests() & parkable::stop_request) != 0) return sleep_result::stopped;
-        self.consume_interrupt();
-        return sleep_result::interrupted;
-    };
-    const parkable::epoch of = self.begin_wait(true);
-    if (self.asked_to_return()) {
-        if (!self.abandon(of)) self.finish();
-        return ended_by_request();
-    }
-    if (deadline <= steady_source{}.now()) {
-        if (!self.abandon(of)) {
-            self.finish();
-            return ended_by_request();
+    for (;;) {
+        const parkable::epoch of = self.begin_wait(true);
+        bool elapsed = false;
+        if (self.asked_to_return()) {
+            // One that was claimed meanwhile is awaited, see wait.cpp.
+            if (!self.abandon(of)) self.suspend(of, never);
+        } else if (deadline <= steady_source{}.now()) {
+            elapsed = self.abandon(of);
+            if (elapsed) {
+                yield();
+            } else {
+                self.suspend(of, never);
+            }
+        } else {
+            const detail::wait_scope showing(self, wait_kind::sleep);
+            elapsed = self.suspend(of, deadline) == detail::wake_reason::timed_out;
         }
-        yield();
-        return sleep_result::elapsed;
+        if (elapsed) return sleep_result::elapsed;
+        const std::uint32_t requests = self.requests();
+        if ((requests & parkable::stop_request) != 0) return sleep_result::stopped;
+        if (requests != 0) {
+            self.consume_interrupt();
+            return sleep_result::interrupted;
+        }
+        // An interrupt that was reported before: sleep on.
     }
-    const detail::wait_scope showing(self, wait_kind::sleep);
-    if (self.suspend(of, deadline) == detail::wake_reason::timed_out) return sleep_result::elapsed;
-    return ended_by_request();
 }
 
 sleep_result sleep_for(duration d) {

@@ -101,7 +101,11 @@ wait_result result_of(wake_reason why, parkable& self) noexcept {
         case wake_reason::interrupted:
             break;
     }
-    if ((self.requests() & parkable::stop_request) != 0) return wait_result::stopped;
+    const std::uint32_t requests = self.requests();
+    if ((requests & parkable::stop_request) != 0) return wait_result::stopped;
+    // An interrupter sets its request first and claims later: the wait before this one may have
+    // consumed the request.  Then this one ends for nothing, as any wait may.
+    if (requests == 0) return wait_result::notified;
     self.consume_interrupt();
     return wait_result::interrupted;
 }
@@ -110,17 +114,22 @@ wait_result result_of(wake_reason why, parkable& self) noexcept {
 // the word; the notifier changes the word and then reads size, by a read-modify-write.  If the
 // waiter's comes second, it has read what the notifier wrote to size, and so sees the change of the
 // word; if it comes first, the notifier sees the waiter.
+//
+// A wait that cannot be taken back was claimed by an interrupter.  It is not enough to finish() it:
+// a thread must await the unpark() that follows the claim, or its next wait would end by it.
+// suspend() does, and returns at once otherwise.
 wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline,
-                    bool interruptible) VERGE_NO_THREAD_SAFETY_ANALYSIS {
+                    bool interruptible,
+                    detail::linked_hook hook = {}) VERGE_NO_THREAD_SAFETY_ANALYSIS {
     parkable& self = detail::current();
     bucket& b = bucket_of(word);
     waiter w{.who = &self, .epoch = self.begin_wait(interruptible), .word = &word, .home = &b};
     const auto give_up = [&](wait_result otherwise) {
-        return self.abandon(w.epoch) ? otherwise : result_of(self.finish(), self);
+        return self.abandon(w.epoch) ? otherwise : result_of(self.suspend(w.epoch, never), self);
     };
     if (interruptible && self.asked_to_return()) {
-        const wait_result result = result_of(wake_reason::interrupted, self);
-        return self.abandon(w.epoch) ? result : (static_cast<void>(self.finish()), result);
+        if (!self.abandon(w.epoch)) static_cast<void>(self.suspend(w.epoch, never));
+        return result_of(wake_reason::interrupted, self);
     }
     b.lock.lock();
     b.link(w);
@@ -131,6 +140,7 @@ wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline
         return give_up(wait_result::changed);
     }
     b.lock.unlock();
+    if (hook.call != nullptr) hook.call(hook.context);
     const auto leave_queue = [&]() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         bucket& home = lock_home(w);
         if (w.linked) home.unlink(w);
@@ -151,6 +161,11 @@ wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline
 
 wait_result wait(word_type& word, std::uint32_t expected, time_point deadline) {
     return wait_on(word, expected, deadline, true);
+}
+
+wait_result detail::wait_linked(word_type& word, std::uint32_t expected, time_point deadline,
+                                linked_hook hook) {
+    return wait_on(word, expected, deadline, true, hook);
 }
 
 wait_result wait_uninterrupted(word_type& word, std::uint32_t expected, time_point deadline) {

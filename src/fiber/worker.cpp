@@ -97,7 +97,10 @@ fiber_record* worker::take_remote(worker& from) noexcept {
     task_list<fiber_record> taken;
     from.remote.take_all(taken);
     fiber_record* const first = taken.pop();
-    if (!taken.empty()) queue.push_all(taken);
+    if (!taken.empty()) {
+        queue.push_all(taken);
+        core_.announce();  // they were out of sight of those who searched
+    }
     return first;
 }
 
@@ -151,6 +154,7 @@ fiber_record* worker::find_work() noexcept {
         if (r != nullptr) return found(r);
         if (core_.closing() || (!in_time && core_.may_end(index_))) {
             lot.stop_searching();
+            if (core_.any_work()) core_.announce();  // somebody may have relied on our search
             return nullptr;
         }
     }
@@ -200,6 +204,7 @@ bool worker::yield() noexcept {
     worker* const w = here();
     if (w == nullptr || w->current_ == nullptr) return false;
     fiber_record& self = *w->current_;
+    self.assert_may_suspend();
     if (self.kind == stack_kind::native) return false;
     if (fiber_record* const next = w->next_ready()) w->leave(self, after::yielded, next);
     return true;

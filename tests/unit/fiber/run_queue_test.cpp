@@ -98,10 +98,10 @@ TEST(RunQueueThief, TakesHalfOfTheRing) {
     for (item& i : items)
         victim.push(&i);
     EXPECT_EQ(victim.steal_for(thief), &items[0]);
-    for (std::size_t i : {1, 2, 3})
+    for (const std::size_t i : {1U, 2U, 3U})
         EXPECT_EQ(thief.pop(), &items[i]);
     EXPECT_EQ(thief.pop(), nullptr);
-    for (std::size_t i : {4, 5, 6, 7})
+    for (const std::size_t i : {4U, 5U, 6U, 7U})
         EXPECT_EQ(victim.pop(), &items[i]);
     EXPECT_EQ(victim.pop(), nullptr);
 }
@@ -127,7 +127,7 @@ TEST(RunQueueThief, TakesFromTheOverflowListWhenTheRingIsEmpty) {
         ASSERT_EQ(victim.pop(), &items[i]);
     // Half of the twelve there, but no more than half a ring.
     EXPECT_EQ(victim.steal_for(thief), &items[8]);
-    for (std::size_t i : {9, 10, 11})
+    for (const std::size_t i : {9U, 10U, 11U})
         EXPECT_EQ(thief.pop(), &items[i]);
     EXPECT_EQ(thief.pop(), nullptr);
     for (std::size_t i = 12; i < 20; ++i)
