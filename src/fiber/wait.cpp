@@ -37,8 +37,6 @@ struct alignas(64) bucket {
     spin_lock lock;
     waiter* first VERGE_GUARDED_BY(lock) = nullptr;
     waiter* last VERGE_GUARDED_BY(lock) = nullptr;
-    // How many are linked, written under the lock.  A notifier that finds 0 need not take it.
-    std::atomic<std::uint32_t> size{0};
 
     void link(waiter& w) noexcept VERGE_REQUIRES(lock) {
         w.prev = last;
@@ -46,28 +44,17 @@ struct alignas(64) bucket {
         (last == nullptr ? first : last->next) = &w;
         last = &w;
         w.linked = true;
-        count(1);
     }
     void unlink(waiter& w) noexcept VERGE_REQUIRES(lock) {
         (w.prev == nullptr ? first : w.prev->next) = w.next;
         (w.next == nullptr ? last : w.next->prev) = w.prev;
         w.linked = false;
-        count(~std::uint32_t{0});
     }
     // Undoes an unlink, if nothing else has changed since.
     void relink(waiter& w) noexcept VERGE_REQUIRES(lock) {
         (w.prev == nullptr ? first : w.prev->next) = &w;
         (w.next == nullptr ? last : w.next->prev) = &w;
         w.linked = true;
-        count(1);
-    }
-    void count(std::uint32_t by) noexcept VERGE_REQUIRES(lock) {
-        // acq_rel: pairs with nobody(), before the waiter reads its word; see wait_on().
-        size.fetch_add(by, std::memory_order_acq_rel);
-    }
-    [[nodiscard]] bool nobody() noexcept {
-        // acq_rel, and not a mere load: pairs with count(), after the notifier changed the word.
-        return size.fetch_add(0, std::memory_order_acq_rel) == 0;
     }
 };
 
@@ -110,10 +97,9 @@ wait_result result_of(wake_reason why, parkable& self) noexcept {
     return wait_result::interrupted;
 }
 
-// Why a change of the word followed by a notify is not lost: the waiter raises size and then reads
-// the word; the notifier changes the word and then reads size, by a read-modify-write.  If the
-// waiter's comes second, it has read what the notifier wrote to size, and so sees the change of the
-// word; if it comes first, the notifier sees the waiter.
+// Why a change of the word followed by a notify is not lost: the waiter reads the word under the
+// bucket's lock, and the notifier takes that lock after the change.  If the notifier is first, the
+// waiter sees the change; if it is second, it sees the waiter.
 //
 // A wait that cannot be taken back was claimed by an interrupter.  It is not enough to finish() it:
 // a thread must await the unpark() that follows the claim, or its next wait would end by it.
@@ -181,9 +167,7 @@ public:
         w.next = nullptr;
         (first_ == nullptr ? first_ : last_->next) = &w;
         last_ = &w;
-        ++size_;
     }
-    [[nodiscard]] std::size_t size() const noexcept { return size_; }
     void make_all_ready() noexcept {
         for (waiter* w = first_; w != nullptr;) {
             parkable& who = *w->who;
@@ -195,7 +179,6 @@ public:
 private:
     waiter* first_ = nullptr;
     waiter* last_ = nullptr;
-    std::size_t size_ = 0;
 };
 
 // Claims the first `n` waiters of `word`; returns how many.  A claim that is lost was made by a
@@ -233,7 +216,7 @@ std::size_t claim_some(bucket& b, word_type& word, std::size_t n, claimed_list& 
 
 std::size_t notify_n(word_type& word, std::size_t n) noexcept {
     bucket& b = bucket_of(word);
-    if (n == 0 || b.nobody()) return 0;
+    if (n == 0) return 0;
     std::size_t woken = 0;
     bool more = true;
     while (more && woken < n) {
@@ -252,7 +235,7 @@ std::size_t requeue(word_type& from, std::uint32_t expected, word_type& to, std:
                     std::size_t move) noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
     bucket& a = bucket_of(from);
     bucket& b = bucket_of(to);
-    if (&from == &to || a.nobody()) return 0;
+    if (&from == &to) return 0;
     // In order of address, so that two of these cannot wait for each other.
     bucket& low = &a < &b ? a : b;
     bucket& high = &a < &b ? b : a;
