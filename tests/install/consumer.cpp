@@ -1,4 +1,6 @@
 // A stranger's program: uses an installed Verge, both its headers and its library.
+#include <verge/fiber/scheduler.hpp>
+#include <verge/fiber/this_fiber.hpp>
 #include <verge/verge.hpp>
 
 #include <chrono>
@@ -15,5 +17,9 @@ int main() {
 
     verge::manual_clock clock;
     clock.advance(24h);
+
+    verge::fibers::scheduler fibers;
+    const auto slept = fibers.spawn([] { return verge::this_fiber::sleep_for(1ms); }).join();
+    if (slept != verge::fibers::sleep_result::elapsed) return 1;
     return woken && clock.now() == verge::time_point(24h) ? 0 : 1;
 }
