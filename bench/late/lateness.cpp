@@ -2,6 +2,7 @@
 
 #include "late/lateness.hpp"
 
+#include "support/percentile.hpp"
 #include "support/random.hpp"
 
 #include <algorithm>
@@ -53,14 +54,10 @@ outcome lateness::result() const {
         late.push_back(static_cast<double>(by) / 1000);
     }
     std::sort(late.begin(), late.end());
-    const auto percentile = [&](double share) {
-        const auto rank = static_cast<std::size_t>(share * static_cast<double>(late.size()));
-        return late[std::min(rank, late.size() - 1)];
-    };
     outcome found;
-    found.figures = {{"p50_us", percentile(0.5)},
-                     {"p99_us", percentile(0.99)},
-                     {"p999_us", percentile(0.999)},
+    found.figures = {{"p50_us", percentile(late, 0.5)},
+                     {"p99_us", percentile(late, 0.99)},
+                     {"p999_us", percentile(late, 0.999)},
                      {"max_us", late.back()},
                      {"early", early}};
     running_hash fired;

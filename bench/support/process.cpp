@@ -30,6 +30,24 @@ std::int64_t resident_kb() {
     return field_of("/proc/self/smaps_rollup", "Rss");
 }
 
+std::int64_t resident_bytes() {
+    std::ifstream file("/proc/self/statm");
+    std::int64_t all = 0;
+    std::int64_t resident = 0;
+    if (!(file >> all >> resident)) throw std::runtime_error("cannot read /proc/self/statm");
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+std::uint64_t available_bytes() {
+    return static_cast<std::uint64_t>(field_of("/proc/meminfo", "MemAvailable")) * 1024;
+}
+
+bool huge_pages_for_all() {
+    std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+    std::string chosen;
+    return file >> chosen && chosen == "[always]";
+}
+
 std::int64_t heap_bytes() {
     const struct mallinfo2 info = mallinfo2();
     return static_cast<std::int64_t>(info.uordblks + info.hblkhd);

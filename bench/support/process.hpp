@@ -10,6 +10,15 @@ namespace bench {
 /// Resident memory in kB, exact: from /proc/self/smaps_rollup.
 [[nodiscard]] std::int64_t resident_kb();
 
+/// Resident memory in bytes, at once and to within some pages: from /proc/self/statm.
+[[nodiscard]] std::int64_t resident_bytes();
+
+/// Memory of the machine that is to be had, in bytes.
+[[nodiscard]] std::uint64_t available_bytes();
+
+/// Whether the kernel gives huge pages to all large mappings, also to malloc's.
+[[nodiscard]] bool huge_pages_for_all();
+
 /// Bytes that malloc has handed out and not got back, its own headers included, mmapped blocks
 /// too.  0 under sanitizers, which bring their own malloc.
 [[nodiscard]] std::int64_t heap_bytes();
