@@ -92,7 +92,7 @@ void scheduler_core::start_thread(worker& w) {
         cpu_set_t set;
         CPU_ZERO(&set);
         for (const int cpu : options.cpus)
-            CPU_SET(cpu, &set);
+            CPU_SET(static_cast<std::size_t>(cpu), &set);
         ::pthread_setaffinity_np(w.handle, sizeof set, &set);
     }
 }
