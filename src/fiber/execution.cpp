@@ -25,7 +25,7 @@ void execution::prepare(std::byte* low, std::byte* top, entry fn, void* argument
 void execution::finish(execution& next, thread_state& here) noexcept {
     exchange_state(next, here);
     watch_.end_for(next.watch_);
-    verge_fiber_switch(&sp_, next.sp_);
+    switch_stack(&sp_, next.sp_);
     std::abort();
 }
 

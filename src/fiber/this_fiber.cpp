@@ -86,11 +86,7 @@ fiber_id id() noexcept {
 }
 
 void yield() noexcept {
-    if (detail::current_fiber() == nullptr) {
-        ::sched_yield();
-        return;
-    }
-    detail::worker::yield();
+    if (!detail::worker::yield()) ::sched_yield();
 }
 
 sleep_result sleep_until(time_point deadline) {

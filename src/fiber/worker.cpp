@@ -83,7 +83,8 @@ void worker::run_native(fiber_record& r) noexcept {
 
 // The oldest of what is ready here; now and then of what others have sent.
 fiber_record* worker::next_ready() noexcept {
-    if (++picks_ % remote_turn == 0) {
+    if (--picks_left_ == 0) [[unlikely]] {
+        picks_left_ = remote_turn;
         if (fiber_record* const r = take_remote(*this)) return r;
     }
     fiber_record* const r = queue.pop();
@@ -193,13 +194,13 @@ void worker::leave(fiber_record& self, after what, fiber_record* next) noexcept 
     here()->settle();
 }
 
-[[gnu::noinline]] void worker::yield() noexcept {
-    worker& w = *here();
-    fiber_record& self = *w.current_;
-    if (self.kind == stack_kind::native) return;
-    fiber_record* const next = w.next_ready();
-    if (next == nullptr) return;
-    w.leave(self, after::yielded, next);
+bool worker::yield() noexcept {
+    worker* const w = here();
+    if (w == nullptr || w->current_ == nullptr) return false;
+    fiber_record& self = *w->current_;
+    if (self.kind == stack_kind::native) return false;
+    if (fiber_record* const next = w->next_ready()) w->leave(self, after::yielded, next);
+    return true;
 }
 
 [[gnu::noinline]] void worker::park(fiber_record& self, parkable::epoch of) noexcept {

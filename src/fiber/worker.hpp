@@ -52,7 +52,7 @@ public:
 
     // ---- by the fiber that runs here; each returns when that fiber runs again, perhaps elsewhere
     // ----
-    static void yield() noexcept;
+    static bool yield() noexcept;  // false: there is no fiber that could
     static void park(fiber_record& self, parkable::epoch of) noexcept;
     static void run_child(fiber_record& child) noexcept;  // the caller goes to the back
     [[noreturn]] static void finish(fiber_record& self) noexcept;
@@ -120,7 +120,7 @@ private:
     fiber_record* left_ = nullptr;         // who was left, and what is to follow
     parkable::epoch left_epoch_ = 0;       // if it waits
     after after_ = after::nothing;
-    std::uint32_t picks_ = 0;
+    std::uint32_t picks_left_ = remote_turn;  // until the remote queue gets its turn
     stack_list stacks_[3];
     task_list<fiber_record> free_records_;
     task_list<fiber_record> used_records_;

@@ -37,7 +37,7 @@
 // States: running; suspended (has left by switch_to(), or was prepared); over (has left by
 // finish()). A default-constructed one is running: it stands for whoever first switches from it.
 //
-// A suspended stack, for debuggers: sp_ points to the saved registers, see src/fiber/switch_*.cpp.
+// A suspended stack, for debuggers: sp_ points to the saved registers, see switch_stack.hpp.
 //
 // Sanitizers: ASan and TSan are told of every switch (stack_watch.hpp), and the object is larger
 // under them. Valgrind wants to know stacks, not switches: whoever makes a stack registers it
@@ -51,6 +51,7 @@
 
 #include <verge/base/detail/annotate.hpp>
 #include <verge/fiber/detail/stack_watch.hpp>
+#include <verge/fiber/detail/switch_stack.hpp>
 
 #include <cstddef>
 #include <utility>
@@ -123,11 +124,6 @@ private:
     [[no_unique_address]] stack_watch<verge::detail::has_asan || verge::detail::has_tsan> watch_;
 };
 
-// The stack switch: src/fiber/switch_*.cpp.
-extern "C" {
-/// Saves the registers on this stack and its pointer in *save; goes on where `load` was saved.
-void verge_fiber_switch(void** save, void* load) noexcept;
-}
 /// Makes a stack whose first switch calls execution::begin(fn, argument, self); returns what to
 /// load.
 [[nodiscard]] void* make_stack(std::byte* low, std::byte* top, execution::entry fn, void* argument,
@@ -145,7 +141,7 @@ inline void execution::exchange_state(execution& next, thread_state& here) noexc
 inline void execution::switch_to(execution& next, thread_state& here) noexcept {
     exchange_state(next, here);
     watch_.leave_for(next.watch_);
-    verge_fiber_switch(&sp_, next.sp_);
+    switch_stack(&sp_, next.sp_);
     watch_.arrive();
 }
 
