@@ -87,12 +87,11 @@ void fiber_record::report_if_detached() noexcept {
 
 void fiber_record::destroy_locals() noexcept {
     // Destructors may make new ones.
-    std::vector<void*>& locals = extras()->locals;
+    std::vector<fiber_extras::local>& locals = extras()->locals;
     while (!locals.empty()) {
-        const std::size_t key = locals.size() - 1;
-        void* const value = locals.back();
+        const fiber_extras::local last = locals.back();
         locals.pop_back();
-        if (value != nullptr) destroy_local(key, value);
+        destroy_local(last.key, last.value);
     }
 }
 

@@ -13,6 +13,7 @@ constinit thread_local thread_parkable own_parkable;
 
 wake_reason block_thread(parkable& self, verge::parker& parker, parkable::epoch of,
                          time_point deadline) noexcept {
+    worker::pay_debts();
     // Every claim of another is followed by one unpark(), which must be awaited: it is the last
     // that the claimer does with this thread.
     if (!parker.park(deadline) && self.claim(of, wake_reason::timed_out) == claim_result::lost) {
@@ -28,17 +29,15 @@ wake_reason suspend_fiber(fiber_record& self, parkable::epoch of, time_point dea
     }
     timer_thread& timers = self.core->timers;
     timer_id id;
-    const auto undo = [&] {
-        if (!self.abandon(of)) self.finish();
-    };
+    // Who was woken meanwhile has not failed: the notification must not be lost.
     try {
         id = timers.schedule_at(deadline, [&self, of] { self.wake(of, wake_reason::timed_out); });
     } catch (...) {
-        undo();
-        throw;
+        if (self.abandon(of)) throw;
+        return self.finish();
     }
     if (!id) {
-        undo();
+        if (!self.abandon(of)) return self.finish();
         throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                                 "verge: the timer thread takes no timer");
     }
@@ -66,6 +65,13 @@ wake_reason parkable::suspend(epoch of, time_point deadline) {
             break;
     }
     return suspend_fiber(static_cast<fiber_record&>(*this), of, deadline);
+}
+
+void parkable::await_claimer() noexcept {
+    verge::parker& parker = kind_ == parkable_kind::thread
+                                ? static_cast<thread_parkable&>(*this).parker
+                                : *static_cast<fiber_record&>(*this).run.blocks;
+    static_cast<void>(parker.park(never));
 }
 
 void parkable::make_ready() noexcept {

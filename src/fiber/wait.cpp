@@ -1,9 +1,12 @@
+#include "fiber/fiber_record.hpp"
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/fiber/detail/parkable.hpp>
 #include <verge/fiber/wait.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace verge::fibers {
@@ -62,12 +65,15 @@ struct alignas(64) bucket {
         count(1);
     }
     void count(std::uint32_t by) noexcept VERGE_REQUIRES(lock) {
-        // acq_rel: pairs with nobody(), before the waiter reads its word; see wait_on().
+        // acq_rel: pairs with linked(), before the waiter reads its word; see wait_once().
         size.fetch_add(by, std::memory_order_acq_rel);
     }
     [[nodiscard]] bool nobody() noexcept {
+        return linked() == 0;
+    }
+    [[nodiscard]] std::size_t linked() noexcept {
         // acq_rel, and not a mere load: pairs with count(), after the notifier changed the word.
-        return size.fetch_add(0, std::memory_order_acq_rel) == 0;
+        return size.fetch_add(0, std::memory_order_acq_rel);
     }
 };
 
@@ -92,7 +98,9 @@ bucket& lock_home(waiter& w) noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
     }
 }
 
-wait_result result_of(wake_reason why, parkable& self) noexcept {
+// Nothing if the interrupt that ended the wait has been answered by the one before: an interrupter
+// sets its request first, and then looks for a wait.
+std::optional<wait_result> result_of(wake_reason why, parkable& self) noexcept {
     switch (why) {
         case wake_reason::notified:
             return wait_result::notified;
@@ -101,7 +109,9 @@ wait_result result_of(wake_reason why, parkable& self) noexcept {
         case wake_reason::interrupted:
             break;
     }
-    if ((self.requests() & parkable::stop_request) != 0) return wait_result::stopped;
+    const std::uint32_t requests = self.requests();
+    if ((requests & parkable::stop_request) != 0) return wait_result::stopped;
+    if ((requests & parkable::interrupt_request) == 0) return std::nullopt;
     self.consume_interrupt();
     return wait_result::interrupted;
 }
@@ -110,17 +120,14 @@ wait_result result_of(wake_reason why, parkable& self) noexcept {
 // the word; the notifier changes the word and then reads size, by a read-modify-write.  If the
 // waiter's comes second, it has read what the notifier wrote to size, and so sees the change of the
 // word; if it comes first, the notifier sees the waiter.
-wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline,
-                    bool interruptible) VERGE_NO_THREAD_SAFETY_ANALYSIS {
-    parkable& self = detail::current();
+std::optional<wait_result> wait_once(parkable& self, word_type& word, std::uint32_t expected,
+                                     time_point deadline,
+                                     bool interruptible) VERGE_NO_THREAD_SAFETY_ANALYSIS {
     bucket& b = bucket_of(word);
     waiter w{.who = &self, .epoch = self.begin_wait(interruptible), .word = &word, .home = &b};
-    const auto give_up = [&](wait_result otherwise) {
-        return self.abandon(w.epoch) ? otherwise : result_of(self.finish(), self);
-    };
     if (interruptible && self.asked_to_return()) {
-        const wait_result result = result_of(wake_reason::interrupted, self);
-        return self.abandon(w.epoch) ? result : (static_cast<void>(self.finish()), result);
+        if (!self.abandon(w.epoch)) self.finish();
+        return result_of(wake_reason::interrupted, self);
     }
     b.lock.lock();
     b.link(w);
@@ -128,7 +135,8 @@ wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline
     if (word.load(std::memory_order_acquire) != expected) {
         b.unlink(w);
         b.lock.unlock();
-        return give_up(wait_result::changed);
+        if (self.abandon(w.epoch)) return wait_result::changed;
+        return result_of(self.finish(), self);
     }
     b.lock.unlock();
     const auto leave_queue = [&]() VERGE_NO_THREAD_SAFETY_ANALYSIS {
@@ -145,6 +153,17 @@ wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline
     }
     if (why != wake_reason::notified) leave_queue();  // a notifier has unlinked it
     return result_of(why, self);
+}
+
+wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline,
+                    bool interruptible) {
+    parkable& self = detail::current();
+    const detail::wait_scope showing(self, wait_kind::word);
+    for (;;) {
+        if (const auto result = wait_once(self, word, expected, deadline, interruptible)) {
+            return *result;
+        }
+    }
 }
 
 }  // namespace
@@ -218,7 +237,9 @@ std::size_t claim_some(bucket& b, word_type& word, std::size_t n, claimed_list& 
 
 std::size_t notify_n(word_type& word, std::size_t n) noexcept {
     bucket& b = bucket_of(word);
-    if (n == 0 || b.nobody()) return 0;
+    // No more than are there now: those who come back at once are not woken again.
+    n = std::min(n, b.linked());
+    if (n == 0) return 0;
     std::size_t woken = 0;
     bool more = true;
     while (more && woken < n) {

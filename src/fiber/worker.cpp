@@ -77,6 +77,7 @@ void worker::run_native(fiber_record& r) noexcept {
     current_ = &r;
     run_function(r, fn);
     fn.reset();
+    if (owes_wake_up) core_.flush();
     current_ = nullptr;
     end_of(r);
 }
@@ -85,6 +86,7 @@ void worker::run_native(fiber_record& r) noexcept {
 fiber_record* worker::next_ready() noexcept {
     if (--picks_left_ == 0) [[unlikely]] {
         picks_left_ = remote_turn;
+        if (core_.workers.size() > 1) relieve_the_stuck();
         if (fiber_record* const r = take_remote(*this)) return r;
     }
     fiber_record* const r = queue.pop();
@@ -95,8 +97,33 @@ fiber_record* worker::take_remote(worker& from) noexcept {
     task_list<fiber_record> taken;
     from.remote.take_all(taken);
     fiber_record* const first = taken.pop();
-    if (!taken.empty()) queue.push_all(taken);
+    if (!taken.empty()) {
+        // Who was woken for these may have looked between the two queues.
+        queue.push_all(taken);
+        if (core_.workers.size() > 1) core_.announce();
+    }
     return first;
+}
+
+// A worker that has not switched between two looks is stuck in a long fiber.  With all others busy
+// nobody searches, so now and then a busy one takes some of what stands in its queues.
+[[gnu::noinline]] void worker::relieve_the_stuck() noexcept {
+    constexpr std::size_t at_once = 16;
+    const std::size_t turn = turns_++;
+    worker& other = *core_.workers[turn / 2 % core_.workers.size()];
+    if (&other == this) return;
+    // relaxed: a hint.
+    const std::uint64_t before =
+        std::exchange(seen_switches_, other.switches.load(std::memory_order_relaxed));
+    if (turn % 2 == 0 || before != seen_switches_) return;
+    task_list<fiber_record> taken;
+    other.remote.take_all(taken);
+    while (taken.size() < at_once) {
+        fiber_record* const r = other.queue.steal_one();
+        if (r == nullptr) break;
+        taken.push(r);
+    }
+    queue.push_all(taken);
 }
 
 fiber_record* worker::look_everywhere() noexcept {
@@ -147,10 +174,11 @@ fiber_record* worker::find_work() noexcept {
         if (core_.somebody_wants_a_stack()) core_.a_stack_is_free();
         if (r == nullptr) r = look_everywhere();
         if (r != nullptr) return found(r);
-        if (core_.closing() || (!in_time && core_.may_end(index_))) {
+        if (core_.closing()) {
             lot.stop_searching();
             return nullptr;
         }
+        if (!in_time && core_.may_end(index_)) return nullptr;  // which has stopped searching
     }
 }
 
@@ -240,6 +268,12 @@ void worker::settle() noexcept {
             end_of(*r);
             return;
     }
+}
+
+void worker::pay_debts() noexcept {
+    worker* const w = here();
+    if (w == nullptr) return scheduler_core::pay_outside_debt();
+    if (w->owes_wake_up) w->core_.flush();
 }
 
 void worker::make_ready(fiber_record& r) noexcept {

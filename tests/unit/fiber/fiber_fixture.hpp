@@ -111,6 +111,9 @@ private:
 // Keeps a worker busy until the condition is true: no wait, no yield of the fiber.
 template <class Condition>
 bool spin_until(Condition&& condition) {
+    for (int i = 0; i < 1000; ++i) {
+        if (condition()) return true;
+    }
     const time_point limit = now() + patience;
     while (!condition()) {
         if (now() > limit) return false;

@@ -50,7 +50,11 @@ public:
     [[nodiscard]] bool asked_to_return() const noexcept { return requests() != 0; }
 
     /// Ends the announcement without having suspended.  What ended the wait, if something did.
-    [[nodiscard]] bool abandon(epoch of) noexcept { return cell_.abandon(of); }
+    [[nodiscard]] bool abandon(epoch of) noexcept {
+        if (cell_.abandon(of)) return true;
+        if (kind_ != parkable_kind::fiber) await_claimer();
+        return false;
+    }
     wake_reason finish() noexcept { return cell_.finish(); }
 
     /// Leaves the processor until the wait is claimed, or `deadline`.  By the owner.
@@ -102,6 +106,9 @@ protected:
         return result == claim_result::won && kind_ != parkable_kind::fiber ? claim_result::ready
                                                                             : result;
     }
+
+    // Until whoever has claimed the wait of a thread has unparked it.
+    void await_claimer() noexcept;
 
     park_cell cell_;
     std::atomic<std::uint32_t> requests_{0};

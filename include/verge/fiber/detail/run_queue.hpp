@@ -110,8 +110,10 @@ public:
 
     /// Owner only.
     void push_all(task_list<Task>& tasks) noexcept {
-        while (overflow_size() == 0 && !tasks.empty() && has_room())
-            push(tasks.pop());
+        while (overflow_size() == 0 && !tasks.empty() && has_room()) {
+            Task* const task = tasks.pop();
+            push(task, tasks.empty());  // announced with the last one
+        }
         if (tasks.empty()) return;
         const verge::detail::lock_scope hold(lock_);
         overflow_.append(tasks);
@@ -148,8 +150,9 @@ public:
         for (;;) {
             // acquire: before tail_ is read, and pairs with who moved it.
             std::uint64_t head = head_.load(std::memory_order_acquire);
-            // acquire: pairs with the release in push(): the places are seen.
-            const std::uint64_t tail = tail_.load(std::memory_order_acquire);
+            // seq_cst: pairs with the release in push(), the places are seen; and it is the last look
+            // of a worker that goes to sleep.
+            const std::uint64_t tail = tail_.load(std::memory_order_seq_cst);
             // head may be stale, and the owner past it: then the CAS fails.
             const std::uint64_t there = tail - head;
             if (there == 0) break;
@@ -186,6 +189,27 @@ public:
         Task* const first = taken.pop();
         thief.push_all(taken);
         return first;
+    }
+
+    /// Takes the oldest.  nullptr if there was nothing.  By any worker but the owner.
+    [[nodiscard]] Task* steal_one() noexcept {
+        for (;;) {
+            // acquire, twice: as in steal_for().
+            std::uint64_t head = head_.load(std::memory_order_acquire);
+            if (head == tail_.load(std::memory_order_acquire)) break;
+            // relaxed: tail_ was acquired.
+            Task* const task = place(head).load(std::memory_order_relaxed);
+            // acq_rel, and relaxed on failure: as in steal_for().
+            if (head_.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel,
+                                              std::memory_order_relaxed)) {
+                return task;
+            }
+        }
+        if (overflow_size() == 0) return nullptr;
+        const verge::detail::lock_scope hold(lock_);
+        Task* const task = overflow_.pop();
+        note_overflow();
+        return task;
     }
 
     /// Whether there is nothing; a guess, unless the owner asks.
