@@ -59,8 +59,9 @@ void fiber_ref::interrupt() const noexcept {
 }
 
 void fiber_ref::request_stop() const noexcept {
-    record_->request(parkable::stop_request);
+    // First the token: who is woken by the request finds it told.
     if (fiber_extras* const extras = record_->extras()) extras->stop.request_stop();
+    record_->request(parkable::stop_request);
 }
 
 std::stop_token fiber_ref::stop_token() const noexcept {

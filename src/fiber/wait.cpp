@@ -68,9 +68,7 @@ struct alignas(64) bucket {
         // acq_rel: pairs with linked(), before the waiter reads its word; see wait_once().
         size.fetch_add(by, std::memory_order_acq_rel);
     }
-    [[nodiscard]] bool nobody() noexcept {
-        return linked() == 0;
-    }
+    [[nodiscard]] bool nobody() noexcept { return linked() == 0; }
     [[nodiscard]] std::size_t linked() noexcept {
         // acq_rel, and not a mere load: pairs with count(), after the notifier changed the word.
         return size.fetch_add(0, std::memory_order_acq_rel);

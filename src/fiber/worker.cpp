@@ -45,13 +45,12 @@ callback* function_on(const stack& s) noexcept {
 void worker::run() noexcept {
     own_worker = this;
     here_ = thread_state();
-    while (fiber_record* const r = [this] {
-        fiber_record* const ready = std::exchange(native_next_, nullptr);
-        if (ready != nullptr) return ready;
-        fiber_record* const local = next_ready();
-        return local != nullptr ? local : find_work();
-    }()) {
+    // The first as a searcher: it was started for what is ready, and there may be more.
+    for (fiber_record* r = find_work(); r != nullptr;) {
         execute(*r);
+        r = std::exchange(native_next_, nullptr);
+        if (r == nullptr) r = next_ready();
+        if (r == nullptr) r = find_work();
     }
     give_back_all();
     own_worker = nullptr;

@@ -159,7 +159,8 @@ public:
         wait();
         const detail::fiber_ref ref = std::move(ref_);
         ref.rethrow();
-        if constexpr (!std::is_void_v<T>) return std::move(std::exchange(value_, {}).value->value());
+        if constexpr (!std::is_void_v<T>)
+            return std::move(std::exchange(value_, {}).value->value());
     }
 
     /// Lets it run on its own.  What leaves its function then goes to the scheduler's handler.

@@ -20,10 +20,10 @@
 #include <utility>
 #include <vector>
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 namespace verge::fibers {
 

@@ -3,9 +3,10 @@
 
 #include <array>
 #include <numeric>
-#include <system_error>
 #include <thread>
 #include <vector>
+
+#include <system_error>
 
 namespace verge::fibers {
 namespace {
@@ -55,8 +56,8 @@ TEST(Wait, LosesNoWakeUpBetweenThreads) {
 TEST(Wait, LosesNoWakeUpOfANativeFiber) {
     scheduler fibers(workers(2));
     word_type word{0};
-    fiber<> even = fibers.spawn([&] { take_turns(word, word, turns / 4, 0); },
-                                {.stack = stack_kind::native});
+    fiber<> even =
+        fibers.spawn([&] { take_turns(word, word, turns / 4, 0); }, {.stack = stack_kind::native});
     fiber<> odd = fibers.spawn([&] { take_turns(word, word, turns / 4, 1); });
     even.join();
     odd.join();
@@ -236,7 +237,8 @@ TEST(Wait, NotifyAllWakesHundreds) {
     }
     const word_type elsewhere{0};
     std::size_t there = 0;
-    ASSERT_TRUE(eventually([&] { return (there += requeue(word, 0, elsewhere, 0, count)) == count; }));
+    ASSERT_TRUE(
+        eventually([&] { return (there += requeue(word, 0, elsewhere, 0, count)) == count; }));
     EXPECT_EQ(notify_all(elsewhere), count);
     for (fiber<>& f : all)
         f.join();

@@ -150,8 +150,8 @@ public:
         for (;;) {
             // acquire: before tail_ is read, and pairs with who moved it.
             std::uint64_t head = head_.load(std::memory_order_acquire);
-            // seq_cst: pairs with the release in push(), the places are seen; and it is the last look
-            // of a worker that goes to sleep.
+            // seq_cst: pairs with the release in push(), the places are seen; and it is the last
+            // look of a worker that goes to sleep.
             const std::uint64_t tail = tail_.load(std::memory_order_seq_cst);
             // head may be stale, and the owner past it: then the CAS fails.
             const std::uint64_t there = tail - head;
