@@ -379,7 +379,7 @@ void one_interrupt_one_wait(stack_kind kind) {
             }
         },
         {.stack = kind});
-    constexpr std::uint64_t rounds = has_sanitizer ? 30'000 : 150'000;
+    constexpr std::uint64_t rounds = has_sanitizer ? 10'000 : 40'000;
     for (std::uint64_t i = 1; i <= rounds && ended < i; ++i) {
         waiter.interrupt();
         ASSERT_TRUE(spin_until([&] { return ended >= i; }));
