@@ -441,7 +441,7 @@ TEST(Scheduler, StopWhileThousandsSleepWaitAndSpawn) {
 
 // Whoever is spawned while stop() begins is told as well, through its token too.
 TEST(Scheduler, StopReachesWhoIsJustSpawned) {
-    for (int round = 0; round < (has_sanitizer ? 100 : 200); ++round) {
+    for (int round = 0; round < (has_sanitizer ? 30 : 200); ++round) {
         scheduler fibers(workers(1));
         std::atomic<int> spawned{0};
         std::thread spawner([&] {
@@ -505,7 +505,7 @@ TEST(Scheduler, ABatchWaitsForItsFlush) {
 }
 
 TEST(Scheduler, AHundredThousandUnflushedDoNotHang) {
-    constexpr int count = has_tsan ? 5000 : 100'000;
+    constexpr int count = has_tsan ? 3000 : has_asan ? 20'000 : 100'000;
     scheduler fibers(workers(2));
     std::atomic<int> ran{0};
     for (int i = 0; i < count; ++i)

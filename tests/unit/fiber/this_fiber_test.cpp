@@ -318,10 +318,9 @@ TEST(ThisFiber, YieldsInACatchBlock) {
 // after which the fiber is on another thread: the library must not be caught by that.
 TEST(ThisFiber, KnowsItselfOnTheOtherWorker) {
     scheduler fibers(workers(2));
-    std::vector<fiber<>> all;
-    all.push_back(fibers.spawn([&] {
+    const fiber_local<int> local;
+    fiber<> f = fibers.spawn([&] {
         const fiber_id self = this_fiber::id();
-        const fiber_local<int> local;
         *local = 5;
         for (int i = 0; i < 100; ++i) {
             const on_the_other_worker moved;
@@ -333,9 +332,8 @@ TEST(ThisFiber, KnowsItselfOnTheOtherWorker) {
             EXPECT_EQ(fibers.spawn(urgent, [] { return 1; }).join(), 1);
             EXPECT_EQ(this_fiber::id(), self);
         }
-    }));
-    for (fiber<>& f : all)
-        f.join();
+    });
+    f.join();
 }
 
 }  // namespace
