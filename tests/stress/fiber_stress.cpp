@@ -77,7 +77,7 @@ void races(stack_kind kind, std::uint64_t rounds) {
                     waiter.interrupt();
                     ++part->interrupts;
                 }
-                for (unsigned n = random() % 200; n > 0; --n)
+                for (auto n = random() % 200; n > 0; --n)
                     asm volatile("");
             }
             waiter.join();
@@ -131,7 +131,7 @@ TEST(FiberStress, InterruptAndTimerRaceForSleepers) {
     while (elapsed + interrupted < std::uint64_t{count} * rounds / 10 * 9) {
         all[random() % count].interrupt();
         ++interrupts;
-        for (unsigned n = random() % 1000; n > 0; --n)
+        for (auto n = random() % 1000; n > 0; --n)
             asm volatile("");
     }
     for (fiber<>& f : all)
@@ -278,7 +278,7 @@ TEST(FiberStress, StopAtAnyTime) {
             std::mt19937 random(static_cast<unsigned>(round));
             try {
                 for (int i = 0; i < 100'000; ++i) {
-                    const unsigned dice = random();
+                    const auto dice = random();
                     auto f =
                         fibers.spawn([&, dice, c = counted(alive)](const std::stop_token& token) {
                             switch (dice % 4) {
