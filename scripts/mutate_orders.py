@@ -4,20 +4,22 @@
 usage: scripts/mutate_orders.py [--jobs N] [--limit SECONDS] [UNIT...]      e.g. ... parker
 
 A model, tests/model/<unit>_model.cpp, names the files that it covers:  // mutates: <file>...
-Each memory order in their code is weakened alone, in a copy, and the models are compiled and run:
+Each memory order in their code is weakened alone and the models are run.  A model is compiled once,
+with a copy of its files in which the environment chooses the order to weaken:
 
     killed     a model found a failure: the order is needed, and the model would notice
     survived   it found none: the order is too strong, or the model too weak
     excused    survived, and the source says why, on the line or in the comment just above:
                // not mutated: <reason>
     timed out  it neither failed nor ended: no proof, counted as a survivor
-    error      it did not compile: no proof
+    error      it crashed: no proof
 
 The script fails on survivors, errors, and models that name no file or fail unchanged.
 """
 import argparse
 import concurrent.futures
 import dataclasses
+import os
 import pathlib
 import re
 import shutil
@@ -32,6 +34,12 @@ from check_atomics import code_of  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RELACY = pathlib.Path("/usr/include")
 COMPILE = ["g++", "-std=c++20", "-O1", "-w"]
+LAYERS = ("base", "queue")  # whose bodies the models call
+CHOICE = "VERGE_MUTANT"  # the environment's word for the mutant to be
+PRELUDE = f'''#include <cstdlib>
+inline const char* const verge_chosen = std::getenv("{CHOICE}");
+inline const int verge_mutant = verge_chosen ? std::atoi(verge_chosen) : -1;
+'''
 
 ORDER = re.compile(r"\bmemory_order(?:_|::)(consume|acquire|release|acq_rel|seq_cst)\b")
 ANY_ORDER = re.compile(r"\bmemory_order(?:_|::)\w+")
@@ -111,6 +119,19 @@ def mutants_of(path: pathlib.Path, text: str) -> list[Mutant]:
     return found
 
 
+def with_choices(text: str, numbered: list[tuple[int, Mutant]]) -> str:
+    """The file's text, in which relacy's `order, where` depends on the chosen mutant."""
+    places: dict[tuple[int, int], list[tuple[int, Mutant]]] = {}
+    for number, mutant in numbered:
+        places.setdefault((mutant.begin, mutant.end), []).append((number, mutant))
+    for (begin, end), here in sorted(places.items(), reverse=True):
+        name = re.search(r"(?:std\s*::\s*)?memory_order(?:_|::)$", text[:begin])
+        chosen = "".join(f"verge_mutant == {number} ? rl::mo_{mutant.new} : "
+                         for number, mutant in here)
+        text = f"{text[: name.start()]}({chosen}rl::mo_{here[0][1].old}), ${text[end:]}"
+    return text
+
+
 def copy_relacy(scratch: pathlib.Path) -> pathlib.Path:
     """A relacy whose compare_exchange takes every pair of orders.
 
@@ -142,15 +163,20 @@ def copy_relacy(scratch: pathlib.Path) -> pathlib.Path:
 
 
 class Runner:
-    def __init__(self, scratch: pathlib.Path, limit: float):
+    def __init__(self, scratch: pathlib.Path, limit: float,
+                 jobs: dict[Mutant, list[pathlib.Path]]):
         self.scratch = scratch
         self.limit = limit
         self.relacy = copy_relacy(scratch)
+        self.numbers = {mutant: number for number, mutant in enumerate(jobs)}
+        self.jobs = jobs
+        self.prelude = scratch / "prelude.hpp"
+        self.prelude.write_text(PRELUDE)
         self.objects = self.compile_library()
 
     def compile_library(self) -> list[pathlib.Path]:
         """The bodies that a model may call: they are not mutated, so once is enough."""
-        sources = sorted((ROOT / "src").rglob("*.cpp"))
+        sources = sorted(s for layer in LAYERS for s in (ROOT / "src" / layer).rglob("*.cpp"))
         objects = [self.scratch / f"{source.parent.name}_{source.stem}.o" for source in sources]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             for done in pool.map(
@@ -161,36 +187,44 @@ class Runner:
                     sys.exit(f"mutate_orders: the library does not compile\n{done.stderr}")
         return objects
 
+    def program(self, model: pathlib.Path) -> pathlib.Path:
+        return self.scratch / model.stem
+
+    def compile(self, model: pathlib.Path) -> str:
+        """Makes the program with all mutants of the model's files; what the compiler says if not."""
+        tree = self.scratch / f"{model.stem}_tree"
+        for folder in ("include", "src"):
+            if (ROOT / folder).exists():
+                shutil.copytree(ROOT / folder, tree / folder)
+        mine = [m for m, models in self.jobs.items() if model in models]
+        for path in sorted({m.path for m in mine}):
+            file = tree / path
+            file.write_text(with_choices(
+                file.read_text(), [(self.numbers[m], m) for m in mine if m.path == path]))
+        done = subprocess.run(
+            [*COMPILE, "-include", self.prelude, "-I", tree / "include", "-I", tree / "src",
+             "-I", ROOT / "tests", "-isystem", self.relacy, model, *self.objects,
+             "-o", self.program(model), "-pthread"],
+            capture_output=True, text=True, errors="replace")
+        return "" if done.returncode == 0 else done.stderr or "no reason given"
+
     def run(self, model: pathlib.Path, mutant: Mutant | None) -> tuple[str, str]:
         """(`passed`, `failed`, `timed out` or `error`, what was printed)."""
-        with tempfile.TemporaryDirectory(dir=self.scratch) as name:
-            tree = pathlib.Path(name)
-            for folder in ("include", "src"):
-                if (ROOT / folder).exists():
-                    shutil.copytree(ROOT / folder, tree / folder)
-            if mutant:
-                file = tree / mutant.path
-                text = file.read_text()
-                file.write_text(text[: mutant.begin] + mutant.new + text[mutant.end :])
-            program = tree / "model"
-            compiled = subprocess.run(
-                [*COMPILE, "-I", tree / "include", "-I", tree / "src", "-I", ROOT / "tests",
-                 "-isystem", self.relacy, model, *self.objects, "-o", program,
-                 "-pthread"],
-                capture_output=True, text=True, errors="replace")
-            if compiled.returncode != 0:
-                return "error", compiled.stderr
-            try:
-                ran = subprocess.run([program], capture_output=True, text=True, errors="replace",
-                                     timeout=self.limit)
-            except subprocess.TimeoutExpired:
-                return "timed out", ""
-            return ("passed" if ran.returncode == 0 else "failed"), ran.stdout + ran.stderr
+        chosen = str(self.numbers[mutant]) if mutant else "-1"
+        try:
+            ran = subprocess.run([self.program(model)], capture_output=True, text=True,
+                                 errors="replace", timeout=self.limit,
+                                 env={**os.environ, CHOICE: chosen})
+        except subprocess.TimeoutExpired:
+            return "timed out", ""
+        if ran.returncode not in (0, 1):  # a crash is no proof
+            return "error", ran.stdout + ran.stderr
+        return ("passed" if ran.returncode == 0 else "failed"), ran.stdout + ran.stderr
 
     def run_all(self, mutant: Mutant, models: list[pathlib.Path]) -> tuple[str, str]:
         """The first failure or error of the models; else the worst of what they said."""
         worst = "passed", ""
-        for model in models:
+        for model in sorted(models, key=lambda m: m.stem != f"{mutant.path.stem}_model"):
             result = self.run(model, mutant)
             if result[0] in ("failed", "error"):
                 return result
@@ -259,8 +293,14 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="verge-mutants-") as name, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runner = Runner(pathlib.Path(name), options.limit)
+        runner = Runner(pathlib.Path(name), options.limit, jobs)
         used = sorted({model for models in jobs.values() for model in models})
+        for model, said in zip(used, pool.map(runner.compile, used)):
+            if said:
+                print(f"error      {model.relative_to(ROOT)} does not compile\n{said[-2000:]}")
+                bad += 1
+        if bad:
+            return 1
         unchanged = list(pool.map(lambda model: runner.run(model, None), used))
         for model, (result, output) in zip(used, unchanged):
             if result != "passed":

@@ -45,6 +45,11 @@ public:
         copy = name_;
         return copy;
     }
+    /// Calls f(name) as it stands: in the fiber itself, at the end of the program.
+    template <class F>
+    void with_name(F&& f) const VERGE_NO_THREAD_SAFETY_ANALYSIS {
+        f(name_);
+    }
 
     std::stop_source stop{std::nostopstate};  // fixed at spawn
     struct local {

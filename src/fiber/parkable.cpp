@@ -29,17 +29,15 @@ wake_reason suspend_fiber(fiber_record& self, parkable::epoch of, time_point dea
     }
     timer_thread& timers = self.core->timers;
     timer_id id;
-    // Who was woken meanwhile has not failed: the notification must not be lost.
     try {
         id = timers.schedule_at(deadline, [&self, of] { self.wake(of, wake_reason::timed_out); });
+        if (!id) {
+            throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                                    "verge: the timer thread takes no timer");
+        }
     } catch (...) {
         if (self.abandon(of)) throw;
-        return self.finish();
-    }
-    if (!id) {
-        if (!self.abandon(of)) return self.finish();
-        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
-                                "verge: the timer thread takes no timer");
+        return self.finish();  // somebody has ended the wait already: that is not to be lost
     }
     worker::park(self, of);
     // The timer's callback must be over before this wait is: it refers to this fiber.
@@ -65,13 +63,6 @@ wake_reason parkable::suspend(epoch of, time_point deadline) {
             break;
     }
     return suspend_fiber(static_cast<fiber_record&>(*this), of, deadline);
-}
-
-void parkable::await_claimer() noexcept {
-    verge::parker& parker = kind_ == parkable_kind::thread
-                                ? static_cast<thread_parkable&>(*this).parker
-                                : *static_cast<fiber_record&>(*this).run.blocks;
-    static_cast<void>(parker.park(never));
 }
 
 void parkable::make_ready() noexcept {

@@ -46,6 +46,14 @@ std::vector<stuck_fiber> scheduler::stop(time_point deadline) {
     return core_->stop(deadline);
 }
 
+std::size_t scheduler::max_workers() const noexcept {
+    return core_->workers.size();
+}
+
+void scheduler::report(std::exception_ptr error) noexcept {
+    core_->report(std::move(error));
+}
+
 void scheduler::trim() noexcept {
     core_->trim();
 }

@@ -210,7 +210,7 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
     } else if (mode == spawn_mode::urgent && w->current() != nullptr) {
         worker::run_child(*r);
     } else if (mode == spawn_mode::batched) {
-        w->queue.push(r, true);  // announced by who pays
+        w->queue.push(r);
         w->owes_wake_up = true;
     } else {
         w->owes_wake_up = false;
@@ -221,7 +221,10 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
 
 void scheduler_core::flush() noexcept {
     worker* const w = worker::here();
-    if (w != nullptr && &w->core() == this) w->owes_wake_up = false;
+    if (w != nullptr && &w->core() == this) {
+        w->owes_wake_up = false;
+        w->queue.announce();
+    }
     pay_outside_debt();
     announce();
 }

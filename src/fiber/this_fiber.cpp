@@ -102,27 +102,31 @@ void yield() noexcept {
 
 sleep_result sleep_until(time_point deadline) {
     parkable& self = detail::current();
-    const detail::wait_scope showing(self, wait_kind::sleep);
     for (;;) {
         const parkable::epoch of = self.begin_wait(true);
+        bool elapsed = false;
         if (self.asked_to_return()) {
-            if (!self.abandon(of)) self.finish();
+            // One that was claimed meanwhile is awaited, see wait.cpp.
+            if (!self.abandon(of)) self.suspend(of, never);
         } else if (deadline <= steady_source{}.now()) {
-            if (self.abandon(of)) {
+            elapsed = self.abandon(of);
+            if (elapsed) {
                 yield();
-                return sleep_result::elapsed;
+            } else {
+                self.suspend(of, never);
             }
-            self.finish();
-        } else if (self.suspend(of, deadline) == detail::wake_reason::timed_out) {
-            return sleep_result::elapsed;
+        } else {
+            const detail::wait_scope showing(self, wait_kind::sleep);
+            elapsed = self.suspend(of, deadline) == detail::wake_reason::timed_out;
         }
+        if (elapsed) return sleep_result::elapsed;
         const std::uint32_t requests = self.requests();
         if ((requests & parkable::stop_request) != 0) return sleep_result::stopped;
-        if ((requests & parkable::interrupt_request) != 0) {
+        if (requests != 0) {
             self.consume_interrupt();
             return sleep_result::interrupted;
         }
-        // An interrupt that an earlier wait has answered: its interrupter looked for a wait later.
+        // An interrupt that was reported before: sleep on.
     }
 }
 

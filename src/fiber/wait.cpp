@@ -96,8 +96,7 @@ bucket& lock_home(waiter& w) noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
     }
 }
 
-// Nothing if the interrupt that ended the wait has been answered by the one before: an interrupter
-// sets its request first, and then looks for a wait.
+// Nothing if the interrupt that ended the wait was reported before.
 std::optional<wait_result> result_of(wake_reason why, parkable& self) noexcept {
     switch (why) {
         case wake_reason::notified:
@@ -109,7 +108,9 @@ std::optional<wait_result> result_of(wake_reason why, parkable& self) noexcept {
     }
     const std::uint32_t requests = self.requests();
     if ((requests & parkable::stop_request) != 0) return wait_result::stopped;
-    if ((requests & parkable::interrupt_request) == 0) return std::nullopt;
+    // An interrupter sets its request first and claims later: the wait before this one may have
+    // consumed the request.
+    if (requests == 0) return std::nullopt;
     self.consume_interrupt();
     return wait_result::interrupted;
 }
@@ -118,13 +119,18 @@ std::optional<wait_result> result_of(wake_reason why, parkable& self) noexcept {
 // the word; the notifier changes the word and then reads size, by a read-modify-write.  If the
 // waiter's comes second, it has read what the notifier wrote to size, and so sees the change of the
 // word; if it comes first, the notifier sees the waiter.
+//
+// A wait that cannot be taken back was claimed by an interrupter.  It is not enough to finish() it:
+// a thread must await the unpark() that follows the claim, or its next wait would end by it.
+// suspend() does, and returns at once otherwise.
 std::optional<wait_result> wait_once(parkable& self, word_type& word, std::uint32_t expected,
-                                     time_point deadline,
-                                     bool interruptible) VERGE_NO_THREAD_SAFETY_ANALYSIS {
+                                     time_point deadline, bool interruptible,
+                                     detail::linked_hook hook,
+                                     bool& begun) VERGE_NO_THREAD_SAFETY_ANALYSIS {
     bucket& b = bucket_of(word);
     waiter w{.who = &self, .epoch = self.begin_wait(interruptible), .word = &word, .home = &b};
     if (interruptible && self.asked_to_return()) {
-        if (!self.abandon(w.epoch)) self.finish();
+        if (!self.abandon(w.epoch)) static_cast<void>(self.suspend(w.epoch, never));
         return result_of(wake_reason::interrupted, self);
     }
     b.lock.lock();
@@ -134,9 +140,11 @@ std::optional<wait_result> wait_once(parkable& self, word_type& word, std::uint3
         b.unlink(w);
         b.lock.unlock();
         if (self.abandon(w.epoch)) return wait_result::changed;
-        return result_of(self.finish(), self);
+        return result_of(self.suspend(w.epoch, never), self);
     }
     b.lock.unlock();
+    begun = true;
+    if (hook.call != nullptr) hook.call(hook.context);
     const auto leave_queue = [&]() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         bucket& home = lock_home(w);
         if (w.linked) home.unlink(w);
@@ -154,13 +162,17 @@ std::optional<wait_result> wait_once(parkable& self, word_type& word, std::uint3
 }
 
 wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline,
-                    bool interruptible) {
+                    bool interruptible, detail::linked_hook hook = {}) {
     parkable& self = detail::current();
     const detail::wait_scope showing(self, wait_kind::word);
     for (;;) {
-        if (const auto result = wait_once(self, word, expected, deadline, interruptible)) {
+        bool begun = false;
+        if (const auto result =
+                wait_once(self, word, expected, deadline, interruptible, hook, begun)) {
             return *result;
         }
+        // Ended for nothing: it waits on, unless the hook has been called, which is called once.
+        if (begun && hook.call != nullptr) return wait_result::notified;
     }
 }
 
@@ -168,6 +180,11 @@ wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline
 
 wait_result wait(word_type& word, std::uint32_t expected, time_point deadline) {
     return wait_on(word, expected, deadline, true);
+}
+
+wait_result detail::wait_linked(word_type& word, std::uint32_t expected, time_point deadline,
+                                linked_hook hook) {
+    return wait_on(word, expected, deadline, true, hook);
 }
 
 wait_result wait_uninterrupted(word_type& word, std::uint32_t expected, time_point deadline) {

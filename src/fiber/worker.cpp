@@ -1,5 +1,6 @@
 #include "fiber/worker.hpp"
 
+#include "fiber/overflow_report.hpp"
 #include "fiber/scheduler_core.hpp"
 #include <verge/base/detail/assert.hpp>
 #include <verge/fiber/wait.hpp>
@@ -44,6 +45,7 @@ callback* function_on(const stack& s) noexcept {
 
 void worker::run() noexcept {
     own_worker = this;
+    const overflow_report report(core_.options.name_overflows);
     here_ = thread_state();
     // The first as a searcher: it was started for what is ready, and there may be more.
     for (fiber_record* r = find_work(); r != nullptr;) {
@@ -97,9 +99,8 @@ fiber_record* worker::take_remote(worker& from) noexcept {
     from.remote.take_all(taken);
     fiber_record* const first = taken.pop();
     if (!taken.empty()) {
-        // Who was woken for these may have looked between the two queues.
         queue.push_all(taken);
-        if (core_.workers.size() > 1) core_.announce();
+        core_.announce();  // they were out of sight of those who searched
     }
     return first;
 }
@@ -225,6 +226,7 @@ bool worker::yield() noexcept {
     worker* const w = here();
     if (w == nullptr || w->current_ == nullptr) return false;
     fiber_record& self = *w->current_;
+    self.assert_may_suspend();
     if (self.kind == stack_kind::native) return false;
     if (fiber_record* const next = w->next_ready()) w->leave(self, after::yielded, next);
     return true;

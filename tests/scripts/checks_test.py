@@ -82,6 +82,15 @@ class MutateOrders(unittest.TestCase):
             (10, "fetch_add", "seq_cst", "acq_rel", False),
         ])
 
+    def test_lets_the_environment_choose(self):
+        text = "a.load(std::memory_order_seq_cst); b.exchange(1, std::memory_order_acq_rel);"
+        numbered = list(enumerate(mutate_orders.mutants_of(pathlib.Path("x.hpp"), text)))
+        self.assertEqual(
+            mutate_orders.with_choices(text, numbered),
+            "a.load((verge_mutant == 0 ? rl::mo_acquire : rl::mo_seq_cst), $); "
+            "b.exchange(1, (verge_mutant == 1 ? rl::mo_acquire : verge_mutant == 2 ? "
+            "rl::mo_release : rl::mo_acq_rel), $);")
+
     def test_only_a_failure_of_the_model_kills(self):
         mutant = mutate_orders.mutants_of(pathlib.Path("x.hpp"), ORDERS)[0]
         said = {result: mutate_orders.verdict(result, mutant)

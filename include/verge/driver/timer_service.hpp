@@ -440,7 +440,7 @@ private:
     // Makes room for more timers, outside the lock.
     [[gnu::noinline]] void grow(shard& s) {
         try {
-            s.adopt(shard::pool::make_chunks());
+            s.adopt(shard::pool::make_chunks(s.growth()));
         } catch (...) {
             count_out();
             throw;

@@ -115,7 +115,8 @@ public:
         std::size_t small_stack = std::size_t{16} * 1024;
         std::size_t normal_stack = std::size_t{64} * 1024;
         std::size_t large_stack = std::size_t{1024} * 1024;
-        bool guards = true;                  ///< A page below each stack that ends an overflow.
+        bool guards = true;           ///< A page below each stack that ends an overflow.
+        bool name_overflows = false;  ///< Installs a SIGSEGV handler that says whose stack it was.
         std::size_t keep_stacks = 4096;      ///< Free stacks of a kind that keep their memory.
         std::size_t max_fibers = unlimited;  ///< That are not over.  Spawning more throws.
         timer_thread* timers = nullptr;      ///< Where fibers sleep; none: timer_thread::shared().
@@ -195,6 +196,12 @@ public:
     /// Asks all fibers to stop, refuses new ones, and waits for the end of all, at most until
     /// `deadline`.  Returns those that are still there.
     std::vector<stuck_fiber> stop(time_point deadline = never);
+
+    /// How many workers there can be.
+    [[nodiscard]] std::size_t max_workers() const noexcept;
+
+    /// Gives an exception to on_exception, as one that leaves a detached fiber.
+    void report(std::exception_ptr error) noexcept;
 
     /// Gives memory that no fiber uses back to the system.
     void trim() noexcept;

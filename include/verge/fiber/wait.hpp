@@ -62,4 +62,19 @@ std::size_t requeue(const std::atomic<std::uint32_t>& from, std::uint32_t expect
                     const std::atomic<std::uint32_t>& to, std::size_t wake,
                     std::size_t move) noexcept;
 
+namespace detail {
+
+struct linked_hook {
+    void (*call)(void* context) noexcept = nullptr;
+    void* context = nullptr;
+};
+
+/// wait(), which calls the hook once no notify can miss the waiter, and reads the word no more
+/// after that.  The hook may notify, and must not wait.  Not called if the wait does not begin:
+/// the word has changed, or an interrupt was there already.
+wait_result wait_linked(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                        time_point deadline, linked_hook hook);
+
+}  // namespace detail
+
 }  // namespace verge::fibers

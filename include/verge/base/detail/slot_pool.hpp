@@ -171,9 +171,17 @@ public:
     [[nodiscard]] static chunk_list make_chunks(std::size_t slots = 1) {
         if (slots > chunk_slots << slot_registry::number_bits) throw std::bad_alloc();
         chunk_list made;
+        while (made.size() * chunk_slots + group_chunks * chunk_slots <= slots)
+            make_group(made);
         while (made.size() * chunk_slots < slots)
-            made.push(new chunk);
+            made.push(new chunk(nullptr));
         return made;
+    }
+
+    /// For how many slots to make chunks next: a pool that has grown large grows in larger steps,
+    /// which stand in huge pages.
+    [[nodiscard]] std::size_t growth() const noexcept {
+        return chunks_.size() < group_chunks ? 1 : group_chunks * chunk_slots;
     }
 
     /// Adds the slots of these chunks to the pool.  O(chunks), if they come from make_chunks().
@@ -190,7 +198,7 @@ public:
     [[nodiscard]] T* take_or_grow() {
         T* value = take();
         if (value != nullptr || full()) return value;
-        adopt(make_chunks());
+        adopt(make_chunks(growth()));
         return take();
     }
 
@@ -247,13 +255,15 @@ private:
 
     // Gives its memory and its number back when it is destroyed.
     struct chunk {
-        chunk() {
+        /// `memory`: for its slots, which it owns from now on; nullptr: it gets some.
+        explicit chunk(slot* memory) : slots(memory) {
             const slot_registry::claim claim = slot_registry::take();
             number = claim.number;
             record = &slot_registry::at(number);
             generation = claim.generation;
+            if (slots != nullptr) return;
             try {
-                slots = static_cast<slot*>(map_pages(sizeof(slot) * chunk_slots));
+                slots = static_cast<slot*>(map_pages(chunk_bytes()));
             } catch (...) {
                 slot_registry::give_back(number, generation);
                 throw;
@@ -269,7 +279,7 @@ private:
                 unpoison_kept(&s.value, sizeof(T));
                 s.~slot();
             }
-            unmap_pages(slots, sizeof(slot) * chunk_slots);
+            unmap_pages(slots, chunk_bytes());
             slot_registry::give_back(number, unused);
         }
         chunk(const chunk&) = delete;
@@ -311,6 +321,23 @@ private:
         static_assert(sizeof(slot) >= before + sizeof(T) && alignof(T) <= 64);
         auto* const bytes = reinterpret_cast<std::byte*>(const_cast<T*>(&value));
         return *reinterpret_cast<slot*>(bytes - before);
+    }
+
+    static constexpr std::size_t group_chunks =
+        16;  // a timer's slot has 128 bytes: these fill 2 MiB
+    static constexpr std::size_t chunk_bytes() noexcept { return sizeof(slot) * chunk_slots; }
+
+    // Adds a group of chunks in one piece of memory; each gives its own part back.
+    static void make_group(chunk_list& to) {
+        auto* const memory = static_cast<std::byte*>(map_huge_pages(group_chunks * chunk_bytes()));
+        std::size_t used = 0;
+        try {
+            for (; used < group_chunks; ++used)
+                to.push(new chunk(reinterpret_cast<slot*>(memory + used * chunk_bytes())));
+        } catch (...) {
+            unmap_pages(memory + used * chunk_bytes(), (group_chunks - used) * chunk_bytes());
+            throw;
+        }
     }
 
     // Makes what a chunk has to offer available: its free slots and those never used.

@@ -204,6 +204,9 @@ public:
             [&](entry& e) {
                 e.now = state::due;
                 ++e.turn;
+                // What runs soon is on its way from memory when it begins.
+                __builtin_prefetch(std::addressof(e.payload));
+                __builtin_prefetch(reinterpret_cast<const char*>(std::addressof(e) + 1) - 1);
                 out[count++] = {timer_id(pool::id_of(e)), e.deadline(), e.turn, own_number};
             },
             room);
@@ -322,6 +325,12 @@ public:
     void adopt(chunk_list chunks) noexcept {
         const lock_scope hold(lock_);
         pool_.adopt(std::move(chunks));
+    }
+
+    /// For how many slots to make chunks, when there is none left.
+    [[nodiscard]] std::size_t growth() const noexcept {
+        const lock_scope hold(lock_);
+        return pool_.growth();
     }
 
     /// The chunks that nothing uses, for the caller to destroy.

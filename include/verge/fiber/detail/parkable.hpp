@@ -16,6 +16,7 @@
 #pragma once
 
 #include <verge/base/clock.hpp>
+#include <verge/base/detail/assert.hpp>
 #include <verge/base/parker.hpp>
 #include <verge/fiber/detail/park_cell.hpp>
 
@@ -43,18 +44,22 @@ public:
 
     /// Announces a wait.
     [[nodiscard]] epoch begin_wait(bool interruptible) noexcept {
+        assert_may_suspend();
         return cell_.begin(interruptible);
+    }
+
+    /// Scopes in which the owner must not suspend (no_suspend.hpp).  By the owner.
+    void forbid_suspension() noexcept { ++no_suspend_; }
+    void allow_suspension() noexcept { --no_suspend_; }
+    void assert_may_suspend() const noexcept {
+        VERGE_ASSERT(no_suspend_ == 0, "verge: a wait inside a no_suspend scope");
     }
 
     /// Whether a request forbids the wait that was announced as interruptible.
     [[nodiscard]] bool asked_to_return() const noexcept { return requests() != 0; }
 
     /// Ends the announcement without having suspended.  What ended the wait, if something did.
-    [[nodiscard]] bool abandon(epoch of) noexcept {
-        if (cell_.abandon(of)) return true;
-        if (kind_ != parkable_kind::fiber) await_claimer();
-        return false;
-    }
+    [[nodiscard]] bool abandon(epoch of) noexcept { return cell_.abandon(of); }
     wake_reason finish() noexcept { return cell_.finish(); }
 
     /// Leaves the processor until the wait is claimed, or `deadline`.  By the owner.
@@ -107,12 +112,10 @@ protected:
                                                                             : result;
     }
 
-    // Until whoever has claimed the wait of a thread has unparked it.
-    void await_claimer() noexcept;
-
     park_cell cell_;
     std::atomic<std::uint32_t> requests_{0};
-    parkable_kind kind_;  // changed only while nobody knows of it
+    parkable_kind kind_;           // changed only while nobody knows of it
+    std::uint8_t no_suspend_ = 0;  // depth of no_suspend scopes; written by the owner
 };
 
 /// A thread that waits without being a fiber.

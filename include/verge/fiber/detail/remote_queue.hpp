@@ -7,9 +7,10 @@
 // destroys the scheduler waits for them.  It is raised before the task can be seen.
 //
 // Memory orders
-//   size_ is stored with seq_cst under the lock; a worker that goes to sleep loads it last, see
+//   size_ is raised with seq_cst under the lock; a worker that goes to sleep loads it last, see
 //   parking_lot.hpp.  What the pusher wrote is ordered by the lock.
 //   entered_ is lowered with release and read with acquire by who destroys the queue.
+//   tests/model/parking_lot_model.cpp explores this source.
 
 #pragma once
 
@@ -47,7 +48,8 @@ public:
         if (empty()) return;
         const verge::detail::lock_scope hold(lock_);
         to.append(tasks_);
-        size_.store(0, std::memory_order_seq_cst);  // seq_cst: as in push()
+        // relaxed: the lock orders it with the pushes, and who reads an older size takes the lock.
+        size_.store(0, std::memory_order_relaxed);
     }
 
     [[nodiscard]] bool empty() const noexcept {

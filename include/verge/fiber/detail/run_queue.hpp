@@ -18,13 +18,17 @@
 //       h + n owns what stood in the places h .. h + n - 1.
 //   Q3  All in the ring is older than all in the overflow list.
 //   Q4  Indices have 64 bits and never come round, so that a CAS cannot succeed by mistake.
+//   Q5  What goes from the list to the ring is in the ring before it has left the list.  Who looks
+//       reads the size of the list first: it misses nothing that was there all the time.
 //
 // Memory orders
 //   tail_ is stored with release after the place was written; thieves load it with acquire: they
 //   see the task.  head_ is moved with release after the places were read; the owner loads it with
-//   acquire before it writes a place anew.  An announced push() and the last look of a worker that
-//   goes to sleep are seq_cst: see parking_lot.hpp.  tests/model/run_queue_model.cpp explores this
-//   source.
+//   acquire before it writes a place anew.  That release also carries the tail_ that the mover saw,
+//   so that nobody sees head_ beyond tail_.
+//   What a notification follows, and the last look of a worker that goes to sleep (empty(), or a
+//   steal_for() that finds nothing), are seq_cst: see parking_lot.hpp.
+//   tests/model/run_queue_model.cpp and parking_lot_model.cpp explore this source.
 
 #pragma once
 
@@ -94,11 +98,10 @@ public:
         if (tail - head_.load(std::memory_order_acquire) < Capacity && overflow_size() == 0)
             [[likely]] {
             place(tail).store(task, std::memory_order_relaxed);  // relaxed: tail_ publishes it
-            if (announced && shared_) {
-                // seq_cst: before the look at who sleeps; pairs with the loads in empty().
-                tail_.store(tail + 1, std::memory_order_seq_cst);
+            if (announced) {
+                publish(tail + 1);
             } else {
-                // release: the place, and the task; pairs with the acquire in steal_for().
+                // release: the place, and the task; pairs with the load in steal_for().
                 tail_.store(tail + 1, std::memory_order_release);
             }
             return;
@@ -108,12 +111,14 @@ public:
         note_overflow();
     }
 
-    /// Owner only.
+    /// Owner only, after pushes that were not announced and before a look for sleeping workers.
+    void announce() noexcept {
+        publish(tail_.load(std::memory_order_relaxed));  // relaxed: the owner's own
+    }
+
+    /// Announced.  Owner only.
     void push_all(task_list<Task>& tasks) noexcept {
-        while (overflow_size() == 0 && !tasks.empty() && has_room()) {
-            Task* const task = tasks.pop();
-            push(task, tasks.empty());  // announced with the last one
-        }
+        if (overflow_size() == 0) fill_ring(tasks, Capacity);
         if (tasks.empty()) return;
         const verge::detail::lock_scope hold(lock_);
         overflow_.append(tasks);
@@ -123,7 +128,8 @@ public:
     /// The oldest; nullptr if there is none.  Owner only.
     [[nodiscard]] Task* pop() noexcept {
         for (;;) {
-            // relaxed, and acquire: a thief moves it; see Q2.
+            // acquire: pairs with the release of the thief that moved it.  Who finds the queue
+            // empty may write its places, as a thief of others.
             std::uint64_t head = head_.load(std::memory_order_acquire);
             // relaxed: the owner's own.
             if (head == tail_.load(std::memory_order_relaxed)) {
@@ -136,59 +142,26 @@ public:
                 head_.store(head + 1, std::memory_order_relaxed);  // relaxed: there is no thief
                 return task;
             }
-            // acq_rel: orders it after what thieves did; relaxed on failure: it is read again.
-            if (head_.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel,
+            // release: tail_, for who acquires this head_.  No acquire: the owner wrote the place
+            // itself.  relaxed on failure: it is read again.
+            if (head_.compare_exchange_strong(head, head + 1, std::memory_order_release,
                                               std::memory_order_relaxed)) {
                 return task;
             }
         }
     }
 
-    /// Takes half of what this queue has: one is returned, the rest goes to `thief`'s own queue.
-    /// nullptr if there was nothing.  Called by the owner of `thief`, which must be empty.
+    /// Takes half of what this queue has: one is returned, the rest goes to `thief`'s own queue,
+    /// announced.  nullptr if there was nothing.  Called by the owner of `thief`, which must be
+    /// empty: its pop() has said so.
     [[nodiscard]] Task* steal_for(run_queue& thief) noexcept {
         for (;;) {
-            // acquire: before tail_ is read, and pairs with who moved it.
-            std::uint64_t head = head_.load(std::memory_order_acquire);
-            // seq_cst: pairs with the release in push(), the places are seen; and it is the last
-            // look of a worker that goes to sleep.
-            const std::uint64_t tail = tail_.load(std::memory_order_seq_cst);
-            // head may be stale, and the owner past it: then the CAS fails.
-            const std::uint64_t there = tail - head;
-            if (there == 0) break;
-            const std::uint64_t take = there > Capacity ? 1 : (there + 1) / 2;
-            // relaxed: tail_ was acquired.
-            Task* const first = place(head).load(std::memory_order_relaxed);
-            // relaxed: the thief's own.
-            const std::uint64_t own = thief.tail_.load(std::memory_order_relaxed);
-            for (std::uint64_t i = 1; i < take; ++i) {
-                // relaxed, twice: as above; published by the thief's tail_ below.
-                thief.place(own + i - 1)
-                    .store(place(head + i).load(std::memory_order_relaxed),
-                           std::memory_order_relaxed);
-            }
-            // acq_rel: releases that the places have been read, and orders it after the owner's
-            // pops; relaxed on failure: it is read again.
-            if (!head_.compare_exchange_strong(head, head + take, std::memory_order_acq_rel,
-                                               std::memory_order_relaxed)) {
-                continue;
-            }
-            // release: pairs with the acquire of those who steal from the thief.
-            thief.tail_.store(own + take - 1, std::memory_order_release);
-            return first;
+            const std::size_t spilled = overflow_size();  // before the ring: see Q5
+            if (Task* const task = steal_from_ring(thief)) return task;
+            if (spilled == 0) return nullptr;
+            if (Task* const task = steal_from_overflow(thief)) return task;
+            // The owner, or another thief, was faster.
         }
-        if (overflow_size() == 0) return nullptr;
-        task_list<Task> taken;
-        {
-            const verge::detail::lock_scope hold(lock_);
-            std::size_t take = (overflow_.size() + 1) / 2;
-            for (take = take > Capacity / 2 ? Capacity / 2 : take; take > 0; --take)
-                taken.push(overflow_.pop());
-            note_overflow();
-        }
-        Task* const first = taken.pop();
-        thief.push_all(taken);
-        return first;
     }
 
     /// Takes the oldest.  nullptr if there was nothing.  By any worker but the owner.
@@ -214,9 +187,12 @@ public:
 
     /// Whether there is nothing; a guess, unless the owner asks.
     [[nodiscard]] bool empty() const noexcept {
-        // seq_cst, twice: a worker that goes to sleep looks here last; see parking_lot.hpp.
-        return head_.load(std::memory_order_seq_cst) == tail_.load(std::memory_order_seq_cst) &&
-               overflow_size() == 0;
+        // The list first: see Q5.
+        if (overflow_size() != 0) return false;
+        // relaxed: an old head_ makes it look full, never empty.
+        const std::uint64_t head = head_.load(std::memory_order_relaxed);
+        // seq_cst: a worker that goes to sleep looks here last; pairs with publish().
+        return head == tail_.load(std::memory_order_seq_cst);
     }
 
 private:
@@ -228,10 +204,73 @@ private:
         return ring_[index % Capacity];
     }
 
-    [[nodiscard]] bool has_room() const noexcept {
+    // The places below `tail` are written.  Owner only.
+    void publish(std::uint64_t tail) noexcept {
+        if (shared_) {
+            // seq_cst: before the look at who sleeps; pairs with the loads in empty() and
+            // steal_for().
+            tail_.store(tail, std::memory_order_seq_cst);
+        } else {
+            tail_.store(tail, std::memory_order_relaxed);  // relaxed: nobody else reads it
+        }
+    }
+
+    // Moves up to `most` tasks into the ring, as long as there is room.  Owner only.
+    void fill_ring(task_list<Task>& tasks, std::size_t most) noexcept {
         // relaxed: the owner's own; acquire: as in push().
-        return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) <
-               Capacity;
+        std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+        const std::uint64_t end = head_.load(std::memory_order_acquire) + Capacity;
+        for (; tail != end && most > 0 && !tasks.empty(); --most) {
+            place(tail++).store(tasks.pop(), std::memory_order_relaxed);  // relaxed: as in push()
+        }
+        publish(tail);
+    }
+
+    [[nodiscard]] Task* steal_from_ring(run_queue& thief) noexcept {
+        for (;;) {
+            // acquire: pairs with who moved it: tail_ is not behind it.
+            std::uint64_t head = head_.load(std::memory_order_acquire);
+            // seq_cst: it may be the last look before a sleep; and acquires the places and the
+            // tasks.
+            const std::uint64_t tail = tail_.load(std::memory_order_seq_cst);
+            // head may be stale, and the owner past it: then the CAS fails.
+            const std::uint64_t there = tail - head;
+            if (there == 0) return nullptr;
+            const std::uint64_t take = there > Capacity ? 1 : (there + 1) / 2;
+            // relaxed: tail_ was acquired.
+            Task* const first = place(head).load(std::memory_order_relaxed);
+            // relaxed: the thief's own.
+            const std::uint64_t own = thief.tail_.load(std::memory_order_relaxed);
+            for (std::uint64_t i = 1; i < take; ++i) {
+                // relaxed, twice: as above; published by the thief's tail_ below.
+                thief.place(own + i - 1)
+                    .store(place(head + i).load(std::memory_order_relaxed),
+                           std::memory_order_relaxed);
+            }
+            // release: the places have been read, and tail_, for who acquires this head_.  No
+            // acquire: head_ was acquired, and it is the same one (Q4).  relaxed on failure: it is
+            // read again.
+            if (!head_.compare_exchange_strong(head, head + take, std::memory_order_release,
+                                               std::memory_order_relaxed)) {
+                continue;
+            }
+            if (take > 1) thief.publish(own + take - 1);
+            return first;
+        }
+    }
+
+    [[nodiscard]] Task* steal_from_overflow(run_queue& thief) noexcept {
+        task_list<Task> taken;
+        {
+            const verge::detail::lock_scope hold(lock_);
+            std::size_t take = (overflow_.size() + 1) / 2;
+            for (take = take > Capacity / 2 ? Capacity / 2 : take; take > 0; --take)
+                taken.push(overflow_.pop());
+            note_overflow();
+        }
+        Task* const first = taken.pop();
+        if (!taken.empty()) thief.push_all(taken);
+        return first;
     }
 
     [[nodiscard]] std::size_t overflow_size() const noexcept {
@@ -246,20 +285,10 @@ private:
 
     // Fills the empty ring from the overflow list.  Owner only.  False if thieves were faster.
     bool refill() noexcept {
-        task_list<Task> taken;
-        {
-            const verge::detail::lock_scope hold(lock_);
-            while (taken.size() < Capacity / 2 && !overflow_.empty())
-                taken.push(overflow_.pop());
-            note_overflow();
-        }
-        if (taken.empty()) return false;
-        // relaxed: the owner's own.
-        std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-        while (Task* const task = taken.pop()) {
-            place(tail++).store(task, std::memory_order_relaxed);  // relaxed: tail_ publishes it
-        }
-        tail_.store(tail, std::memory_order_release);  // release: as in push()
+        const verge::detail::lock_scope hold(lock_);
+        if (overflow_.empty()) return false;
+        fill_ring(overflow_, Capacity / 2);
+        note_overflow();  // after the ring: see Q5
         return true;
     }
 

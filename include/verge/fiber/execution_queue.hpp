@@ -1,0 +1,108 @@
+// verge/fiber/execution_queue.hpp -- many push, one fiber at a time consumes, in order.
+//
+//     verge::fibers::execution_queue<line> log(fibers, [&](line l) { file << l; });
+//     log.push(text);                                                   // any thread or fiber
+//
+// While there is nothing to consume there is no consumer: the first push starts a fiber, which ends
+// when the queue is empty.  So what it consumes needs no lock, and no thread waits for it.
+//
+// Guarantees, under the names of the tests that hold them
+//   KeepsTheOrder              of the pushes of one thread.
+//   OneConsumerAtATime
+//   DestructionConsumesTheRest the destructor waits until all that was pushed is consumed.
+//
+// Thread safety: push() and join() from anywhere; destruction alone, not by the consumer.
+// Exceptions: push() throws std::bad_alloc: then nothing was pushed.  If no fiber can be had, the
+// thread that pushes consumes.  What the consumer throws goes to the scheduler's on_exception; the
+// queue goes on with the next.
+
+#pragma once
+
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/fiber/detail/run_queue.hpp>
+#include <verge/fiber/scheduler.hpp>
+#include <verge/fiber/wait.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace verge::fibers {
+
+template <class T>
+class execution_queue {
+public:
+    execution_queue(scheduler& on, std::function<void(T)> consume)
+        : on_(on), consume_(std::move(consume)) {}
+    ~execution_queue() { join(); }
+    execution_queue(const execution_queue&) = delete;
+    execution_queue& operator=(const execution_queue&) = delete;
+
+    void push(T value) {
+        auto made = std::make_unique<node>(std::move(value));
+        bool start = false;
+        {
+            const verge::detail::lock_scope hold(lock_);
+            nodes_.push(made.get());
+            // relaxed: under the lock.
+            start = running_.load(std::memory_order_relaxed) == 0;
+            if (start) running_.store(1, std::memory_order_relaxed);  // relaxed: the same
+        }
+        static_cast<void>(made.release());  // the consumer's
+        if (!start) return;
+        try {
+            on_.execute([this] { run(); });
+        } catch (...) {
+            run();  // no fiber can be had: here, then
+        }
+    }
+
+    /// Waits until all that was pushed so far is consumed, and the consumer has gone.
+    void join() {
+        // acquire: pairs with the release in run().
+        while (running_.load(std::memory_order_acquire) != 0)
+            static_cast<void>(wait_uninterrupted(running_, 1));
+        const verge::detail::lock_scope hold(lock_);  // the consumer has let go of it
+    }
+
+private:
+    struct node {
+        explicit node(T&& v) : value(std::move(v)) {}
+        T value;
+        node* next = nullptr;
+    };
+
+    void run() {
+        for (;;) {
+            detail::task_list<node> batch;
+            {
+                const verge::detail::lock_scope hold(lock_);
+                batch.append(nodes_);
+                if (batch.empty()) {
+                    // release: what the consumer did, for join(), which then takes the lock.
+                    running_.store(0, std::memory_order_release);
+                }
+            }
+            if (batch.empty()) break;
+            while (node* const each = batch.pop()) {
+                const std::unique_ptr<node> owned(each);
+                try {
+                    consume_(std::move(owned->value));
+                } catch (...) {
+                    on_.report(std::current_exception());
+                }
+            }
+        }
+        notify_all(running_);  // looks at the address only: the queue may be gone
+    }
+
+    scheduler& on_;
+    const std::function<void(T)> consume_;
+    verge::detail::spin_lock lock_;
+    detail::task_list<node> nodes_ VERGE_GUARDED_BY(lock_);
+    std::atomic<std::uint32_t> running_{0};  // 1 while there is a consumer; written under lock_
+};
+
+}  // namespace verge::fibers

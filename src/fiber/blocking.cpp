@@ -1,0 +1,106 @@
+#include "fiber/fiber_record.hpp"
+#include "fiber/worker.hpp"
+#include <verge/fiber/blocking.hpp>
+#include <verge/fiber/wait.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <system_error>
+
+#include <signal.h>
+
+namespace verge::fibers::detail {
+
+namespace {
+
+// On the stack of the fiber that waits for it.
+struct job {
+    callback call;
+    std::atomic<std::uint32_t> done{0};
+    job* next = nullptr;
+};
+
+class helper_threads {
+public:
+    /// Throws std::system_error if nobody could do it.
+    void submit(job& j) {
+        const std::lock_guard hold(lock_);
+        if (idle_ <= queued_.size() && threads_ < most) start_one();
+        queued_.push(&j);
+        more_.notify_one();
+    }
+
+private:
+    static constexpr std::size_t most = 512;
+    static constexpr auto patience = std::chrono::seconds(5);
+
+    void start_one() {
+        sigset_t all;
+        sigset_t old;
+        ::sigfillset(&all);
+        ::pthread_sigmask(SIG_SETMASK, &all, &old);  // the thread inherits it: no signals for us
+        try {
+            std::thread([this] { run(); }).detach();
+            ++threads_;
+        } catch (const std::system_error&) {
+            ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
+            if (threads_ == 0) throw;
+            return;  // the others will do it, later
+        }
+        ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    }
+
+    void run() noexcept {
+        ::pthread_setname_np(::pthread_self(), "verge-blocking");
+        std::unique_lock hold(lock_);
+        for (;;) {
+            ++idle_;
+            const bool in_time = more_.wait_for(hold, patience, [&] { return !queued_.empty(); });
+            --idle_;
+            if (!in_time) break;
+            job& j = *queued_.pop();
+            hold.unlock();
+            j.call();
+            // release: what the call wrote; pairs with the acquire of who waits.  The job may be
+            // gone after this: notify looks at its address only.
+            j.done.store(1, std::memory_order_release);
+            notify_one(j.done);
+            hold.lock();
+        }
+        --threads_;
+    }
+
+    std::mutex lock_;
+    std::condition_variable more_;
+    task_list<job> queued_;    // under lock_
+    std::size_t threads_ = 0;  // under lock_
+    std::size_t idle_ = 0;     // under lock_: waiting for a job
+};
+
+// Never destroyed: helpers may be inside a call when the program ends.
+helper_threads& helpers() {
+    static helper_threads& all = *new helper_threads;
+    return all;
+}
+
+}  // namespace
+
+void run_blocking(callback call) {
+    const worker* const w = worker::here();
+    if (w == nullptr || w->current() == nullptr || w->current()->kind == stack_kind::native) {
+        call();
+        return;
+    }
+    job j{.call = std::move(call)};
+    helpers().submit(j);
+    const wait_scope showing(current(), wait_kind::helper);
+    // acquire: pairs with the release in run().
+    while (j.done.load(std::memory_order_acquire) == 0)
+        static_cast<void>(wait_uninterrupted(j.done, 0));
+}
+
+}  // namespace verge::fibers::detail

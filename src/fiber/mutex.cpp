@@ -1,0 +1,37 @@
+#include <verge/fiber/mutex.hpp>
+
+namespace verge::fibers {
+
+void mutex::lock_contended() noexcept {
+    // acquire: pairs with the release in unlock().
+    while (word_.exchange(contended, std::memory_order_acquire) != free)
+        wait_uninterrupted(word_, contended);
+}
+
+bool mutex::lock_contended_until(time_point deadline) {
+    // acquire: pairs with the release in unlock().
+    while (word_.exchange(contended, std::memory_order_acquire) != free) {
+        // Who was notified tries again, also past its deadline: the wake-up must not die with it.
+        if (wait_uninterrupted(word_, contended, deadline) == wait_result::timed_out) return false;
+    }
+    return true;
+}
+
+// Why none of the moved is forgotten: they were linked to word_ before this, and unlock() changes
+// word_ before it looks for waiters.  If it looked before they were linked, its `free` is seen here
+// (the size of the queue, a read-modify-write on both sides, carries it): one is woken, and carries
+// M2 on.  Else it looks later than that and finds them, if only word_ tells it to look.
+void mutex::adopt_waiters() noexcept {
+    // relaxed: nothing is read by it; see above for the order that counts.
+    std::uint32_t seen = word_.load(std::memory_order_relaxed);
+    while (seen == held) {
+        // relaxed, twice: a mark that publishes nothing.
+        if (word_.compare_exchange_weak(seen, contended, std::memory_order_relaxed,
+                                        std::memory_order_relaxed)) {
+            return;
+        }
+    }
+    if (seen == free) notify_one(word_);
+}
+
+}  // namespace verge::fibers

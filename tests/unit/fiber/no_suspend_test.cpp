@@ -1,0 +1,84 @@
+#include "unit/fiber/sync_fixture.hpp"
+#include <verge/fiber/event.hpp>
+#include <verge/fiber/mutex.hpp>
+#include <verge/fiber/no_suspend.hpp>
+#include <verge/fiber/semaphore.hpp>
+
+#include <mutex>
+
+namespace verge::fibers {
+namespace {
+
+VERGE_SYNC_SUITE(NoSuspend);
+
+TYPED_TEST(NoSuspend, ALockThatNeedNotWaitIsNoWait) {
+    team<TypeParam> many;
+    many.start([] {
+        mutex m;
+        semaphore s(1);
+        event e;
+        const no_suspend here;
+        {
+            const std::lock_guard hold(m);
+            e.set();
+        }
+        EXPECT_EQ(e.wait(), wait_result::notified);
+        EXPECT_EQ(s.acquire(), wait_result::notified);
+        s.release();
+    });
+}
+
+TYPED_TEST(NoSuspend, AfterTheScopeAWaitIsAWait) {
+    team<TypeParam> many;
+    many.start([] {
+        event e;
+        {
+            const no_suspend outer;
+            const no_suspend inner;
+        }
+        EXPECT_EQ(e.wait_for(1us), wait_result::timed_out);
+    });
+}
+
+// Another one may wait meanwhile.
+TYPED_TEST(NoSuspend, HoldsForWhoMadeItOnly) {
+    event e;
+    const no_suspend here;
+    team<TypeParam> many;
+    many.start_waiting(e, 1, [&] { EXPECT_EQ(e.wait(), wait_result::notified); });
+    e.set();
+}
+
+#ifndef NDEBUG
+TEST(NoSuspendDeathTest, AWaitInsideAborts) {
+    EXPECT_DEATH(
+        {
+            mutex m;
+            m.lock();
+            const no_suspend here;
+            m.lock();
+        },
+        "a wait inside a no_suspend scope");
+    EXPECT_DEATH(
+        {
+            event e;
+            const no_suspend here;
+            e.wait_for(1us);
+        },
+        "a wait inside a no_suspend scope");
+}
+
+TEST(NoSuspendDeathTest, ScopesNest) {
+    EXPECT_DEATH(
+        {
+            event e;
+            const no_suspend outer;
+            { const no_suspend inner; }
+            e.wait_for(1us);
+        },
+        "a wait inside a no_suspend scope");
+}
+#endif
+
+}  // namespace
+}  // namespace verge::fibers
