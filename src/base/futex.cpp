@@ -1,5 +1,6 @@
 #include <verge/base/parker.hpp>
 
+#include <cerrno>
 #include <limits>
 
 #include <linux/futex.h>
@@ -10,6 +11,18 @@
 namespace verge {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "the kernel reads the word as 32 bits");
+
+namespace {
+
+// Its result is ignored, and so errno stays as it was: a fiber that sleeps keeps its own.
+void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* until) noexcept {
+    const int kept = errno;
+    ::syscall(SYS_futex, &word, operation, value, until, nullptr, FUTEX_BITSET_MATCH_ANY);
+    errno = kept;
+}
+
+}  // namespace
 
 void futex_platform::wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
                           time_point deadline) noexcept {
@@ -28,17 +41,15 @@ void futex_platform::wait(std::atomic<std::uint32_t>& word, std::uint32_t expect
     }
     // The result is ignored on purpose: woken, expired, interrupted and "word changed" all mean
     // "look again", which is what every caller does.
-    ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, expected, until, nullptr,
-              FUTEX_BITSET_MATCH_ANY);
+    futex(word, FUTEX_WAIT_BITSET_PRIVATE, expected, until);
 }
 
 void futex_platform::wake_one(std::atomic<std::uint32_t>& word) noexcept {
-    ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    futex(word, FUTEX_WAKE_PRIVATE, 1, nullptr);
 }
 
 void futex_platform::wake_all(std::atomic<std::uint32_t>& word) noexcept {
-    ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, std::numeric_limits<int>::max(), nullptr,
-              nullptr, 0);
+    futex(word, FUTEX_WAKE_PRIVATE, std::numeric_limits<int>::max(), nullptr);
 }
 
 }  // namespace verge

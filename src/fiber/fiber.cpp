@@ -59,8 +59,9 @@ void fiber_ref::interrupt() const noexcept {
 }
 
 void fiber_ref::request_stop() const noexcept {
-    record_->request(parkable::stop_request);
+    // First the token: who is woken by the request finds it told.
     if (fiber_extras* const extras = record_->extras()) extras->stop.request_stop();
+    record_->request(parkable::stop_request);
 }
 
 std::stop_token fiber_ref::stop_token() const noexcept {
@@ -87,12 +88,11 @@ void fiber_record::report_if_detached() noexcept {
 
 void fiber_record::destroy_locals() noexcept {
     // Destructors may make new ones.
-    std::vector<void*>& locals = extras()->locals;
+    std::vector<fiber_extras::local>& locals = extras()->locals;
     while (!locals.empty()) {
-        const std::size_t key = locals.size() - 1;
-        void* const value = locals.back();
+        const fiber_extras::local last = locals.back();
         locals.pop_back();
-        if (value != nullptr) destroy_local(key, value);
+        destroy_local(last.key, last.value);
     }
 }
 

@@ -52,7 +52,11 @@ public:
     }
 
     std::stop_source stop{std::nostopstate};  // fixed at spawn
-    std::vector<void*> locals;                // by key; of the fiber alone
+    struct local {
+        std::size_t key;
+        void* value;
+    };
+    std::vector<local> locals;  // in the order in which they were made; of the fiber alone
 
 private:
     mutable verge::detail::spin_lock name_lock_;

@@ -13,6 +13,7 @@ constinit thread_local thread_parkable own_parkable;
 
 wake_reason block_thread(parkable& self, verge::parker& parker, parkable::epoch of,
                          time_point deadline) noexcept {
+    worker::pay_debts();
     // Every claim of another is followed by one unpark(), which must be awaited: it is the last
     // that the claimer does with this thread.
     if (!parker.park(deadline) && self.claim(of, wake_reason::timed_out) == claim_result::lost) {

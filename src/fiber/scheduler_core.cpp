@@ -58,7 +58,7 @@ scheduler_core::scheduler_core(scheduler& of, const scheduler::options& opts)
         for (std::size_t i = 0; i < options.min_workers; ++i)
             start_thread(*workers[i]);
     } catch (...) {
-        shut_down();
+        end_threads();
         throw;
     }
 }
@@ -82,7 +82,7 @@ void scheduler_core::start_thread(worker& w) {
     ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
     if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_create");
     w.thread = worker::thread_state_of::running;
-    active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: written under the lock; a hint
+    active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: written under the lock
     const auto index = std::find_if(workers.begin(), workers.end(),
                                     [&](const auto& each) { return each.get() == &w; }) -
                        workers.begin();
@@ -99,8 +99,8 @@ void scheduler_core::start_thread(worker& w) {
 
 // One worker more, if there may be one.  If the system refuses a thread, the others do the work.
 [[gnu::noinline]] void scheduler_core::grow() noexcept {
-    const std::unique_lock hold(threads_lock_, std::try_to_lock);
-    if (!hold || closing()) return;  // somebody else is at it, or it is too late
+    const std::lock_guard hold(threads_lock_);
+    if (closing() || lot.waiters() != 0) return;  // it is too late, or somebody is there by now
     for (const auto& w : workers) {
         if (w->thread == worker::thread_state_of::running) continue;
         try {
@@ -117,8 +117,15 @@ bool scheduler_core::may_end(unsigned index) noexcept {
     const std::unique_lock hold(threads_lock_, std::try_to_lock);
     if (!hold) return false;
     workers[index]->thread = worker::thread_state_of::ended;
-    active_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as in start_thread()
-    return true;
+    // seq_cst: before the last look; pairs with announce().
+    active_.fetch_sub(1, std::memory_order_seq_cst);
+    // Whoever made work and saw it search has woken nobody: it looks once more, not searching.
+    lot.stop_searching();
+    if (!any_work()) return true;
+    lot.start_searching();
+    workers[index]->thread = worker::thread_state_of::running;
+    active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in start_thread()
+    return false;
 }
 
 bool scheduler_core::any_work() const noexcept {
@@ -131,9 +138,11 @@ bool scheduler_core::any_work() const noexcept {
 
 void scheduler_core::count_in() {
     if (options.max_fibers == scheduler::unlimited) return;
-    // relaxed, twice: a number; it orders nothing.
-    if (unfinished_.fetch_add(1, std::memory_order_relaxed) < options.max_fibers) return;
-    unfinished_.fetch_sub(1, std::memory_order_relaxed);
+    // relaxed, all of them: a number; it orders nothing.
+    std::size_t count = unfinished_.load(std::memory_order_relaxed);
+    while (count < options.max_fibers) {
+        if (unfinished_.compare_exchange_weak(count, count + 1, std::memory_order_relaxed)) return;
+    }
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                             "verge::fibers::scheduler: max_fibers");
 }
@@ -143,16 +152,31 @@ void scheduler_core::one_finished() noexcept {
     unfinished_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: as in count_in()
 }
 
+scheduler_core::outside_count::outside_count(scheduler_core* of) noexcept : of_(of) {
+    // seq_cst: before the look at stopping_.
+    if (of_ != nullptr) of_->outside_spawned_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+scheduler_core::outside_count::~outside_count() {
+    if (of_ == nullptr) return;
+    of_->outside_spawned_.fetch_sub(1,
+                                    std::memory_order_release);  // release: as a worker's finished
+    of_->worker_is_idle();
+}
+
 fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_options& opts,
                                     std::stop_source&& stop, bool joinable) {
     if (!fn) throw std::invalid_argument("verge::fibers::scheduler: an empty function");
-    // seq_cst: see below.
+    worker* w = worker::here();
+    if (w != nullptr && &w->core() != this) w = nullptr;
+    // A fiber that spawns is unfinished itself; another thread must be counted before it looks, or
+    // stop() would find all finished while it is at it.
+    outside_count counted(w == nullptr ? this : nullptr);
+    // seq_cst: stop() sets it, then adds up, and looks at every record: one of us sees the other.
     if (stopping_.load(std::memory_order_seq_cst)) {
         throw std::system_error(std::make_error_code(std::errc::operation_canceled),
                                 "verge::fibers::scheduler: stopped");
     }
-    worker* w = worker::here();
-    if (w != nullptr && &w->core() != this) w = nullptr;
     std::unique_ptr<fiber_extras> extras;
     if (!opts.name.empty() || stop.stop_possible()) {
         extras = std::make_unique<fiber_extras>();
@@ -179,16 +203,18 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
     if (w != nullptr) {
         // relaxed, and release: one writer; see scheduler_core.hpp.
         w->spawned.store(w->spawned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    } else {
-        // acq_rel: as the counts of workers.
-        outside_spawned_.fetch_add(1, std::memory_order_acq_rel);
     }
+    counted.keep();
     r->refs.store(joinable ? 2 : 1,
                   std::memory_order_seq_cst);  // seq_cst: before the look at stopping_
-    // seq_cst: stop() sets it, then looks at every record: one of us sees the other.
-    if (stopping_.load(std::memory_order_seq_cst)) r->request(parkable::stop_request);
+    // seq_cst: as above.
+    if (stopping_.load(std::memory_order_seq_cst)) {
+        r->request(parkable::stop_request);
+        if (fiber_extras* const told = r->extras()) told->stop.request_stop();
+    }
 
     if (w == nullptr) {
+        if (mode == spawn_mode::batched) owe_signal(*r);
         remote_queue<fiber_record>& to =
             workers[verge::detail::thread_number() % workers.size()]->remote;
         to.push(r);
@@ -212,7 +238,37 @@ void scheduler_core::flush() noexcept {
         w->owes_wake_up = false;
         w->queue.announce();
     }
+    pay_outside_debt();
     announce();
+}
+
+namespace {
+
+// One of the fibers that this thread has spawned batched for a scheduler that it is no worker of.
+// A reference to it keeps the core until the signal is delivered.
+constinit thread_local fiber_record* owed = nullptr;
+
+struct debt_at_exit {
+    ~debt_at_exit() { scheduler_core::pay_outside_debt(); }
+};
+
+}  // namespace
+
+[[gnu::noinline]] void scheduler_core::owe_signal(fiber_record& r) noexcept {
+    static thread_local const debt_at_exit at_exit;
+    static_cast<void>(at_exit);
+    if (worker* const here = worker::here()) here->owes_wake_up = true;
+    if (owed != nullptr && owed->core == r.core) return;
+    pay_outside_debt();
+    r.refs.fetch_add(1, std::memory_order_relaxed);  // relaxed: there are others
+    owed = &r;
+}
+
+[[gnu::noinline]] void scheduler_core::pay_outside_debt() noexcept {
+    fiber_record* const r = std::exchange(owed, nullptr);
+    if (r == nullptr) return;
+    r->core->announce();
+    r->core->release(*r);
 }
 
 void scheduler_core::make_ready(fiber_record& r) noexcept {
@@ -325,7 +381,7 @@ bool scheduler_core::all_finished() const noexcept {
         finished += w->finished.load(std::memory_order_acquire);  // acquire: the finished first
     for (const auto& w : workers)
         spawned += w->spawned.load(std::memory_order_acquire);    // acquire: see scheduler_core.hpp
-    spawned += outside_spawned_.load(std::memory_order_acquire);  // acquire: as above
+    spawned += outside_spawned_.load(std::memory_order_seq_cst);  // seq_cst: see spawn()
     return finished == spawned;
 }
 
@@ -340,6 +396,7 @@ void scheduler_core::worker_is_idle() noexcept {
 bool scheduler_core::wait_for_all(time_point deadline) noexcept {
     // seq_cst: before the look; pairs with worker_is_idle().
     awaiting_end_.fetch_add(1, std::memory_order_seq_cst);
+    announce();  // a thread may owe it
     bool over = false;
     for (;;) {
         // acquire: before the look, so that a change after it ends the wait.
@@ -399,6 +456,17 @@ void scheduler_core::shut_down() noexcept {
     VERGE_ASSERT(worker::here() == nullptr || &worker::here()->core() != this,
                  "a scheduler is destroyed by one of its own fibers");
     static_cast<void>(wait_for_all(never));
+    end_threads();
+    bool last = false;
+    {
+        const verge::detail::lock_scope hold(records_lock_);
+        orphaned_ = true;
+        last = records_.size() == 0;
+    }
+    if (last) delete this;
+}
+
+void scheduler_core::end_threads() noexcept {
     closing_.store(true, std::memory_order_seq_cst);  // seq_cst: before the workers' last look
     lot.notify_all();
     {
@@ -411,13 +479,6 @@ void scheduler_core::shut_down() noexcept {
         while (w->remote.in_use())
             ::sched_yield();  // a thread is just leaving
     }
-    bool last = false;
-    {
-        const verge::detail::lock_scope hold(records_lock_);
-        orphaned_ = true;
-        last = records_.size() == 0;
-    }
-    if (last) delete this;
 }
 
 void scheduler_core::trim() noexcept {

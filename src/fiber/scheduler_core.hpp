@@ -37,6 +37,8 @@ public:
     fiber_record* spawn(spawn_mode mode, callback&& fn, const spawn_options& opts,
                         std::stop_source&& stop, bool joinable);
     void flush() noexcept;
+    /// The signals that this thread owes to schedulers that it is no worker of.
+    static void pay_outside_debt() noexcept;
 
     /// Puts a fiber that is ready into a queue, and wakes a worker for it.
     void make_ready(fiber_record& r) noexcept;
@@ -44,8 +46,8 @@ public:
     /// Wakes a worker, or makes one, for work that was just published.
     void announce() noexcept {
         if (lot.notify() || lot.waiters() != 0) return;
-        // relaxed: a hint; grow() looks again under the lock.
-        if (active_.load(std::memory_order_relaxed) < workers.size()) grow();
+        // seq_cst: after the work was published; pairs with may_end().
+        if (active_.load(std::memory_order_seq_cst) < workers.size()) grow();
     }
 
     // ---- records --------------------------------------------------------------------------------
@@ -85,8 +87,23 @@ public:
 private:
     ~scheduler_core() = default;
 
+    // Counts a spawn by a thread that is no worker, until it fails.
+    class outside_count {
+    public:
+        explicit outside_count(scheduler_core* of) noexcept;
+        ~outside_count();
+        outside_count(const outside_count&) = delete;
+        outside_count& operator=(const outside_count&) = delete;
+        void keep() noexcept { of_ = nullptr; }
+
+    private:
+        scheduler_core* of_;
+    };
+
     void grow() noexcept;
     void start_thread(worker& w);  // under threads_lock_
+    void end_threads() noexcept;
+    static void owe_signal(fiber_record& r) noexcept;
     [[nodiscard]] bool all_finished() const noexcept;
     [[nodiscard]] bool wait_for_all(time_point deadline) noexcept;
     void count_in();

@@ -26,9 +26,13 @@ std::vector<local_destructor> keys;  // under keys_lock; nullptr: free
 }  // namespace
 
 wait_scope::wait_scope(parkable& self, wait_kind what) noexcept : fiber_(current_fiber()) {
-    if (fiber_ != &self) fiber_ = nullptr;
-    // relaxed: something to show.
-    if (fiber_ != nullptr) fiber_->waits_for.store(what, std::memory_order_relaxed);
+    // relaxed, twice: something to show.
+    if (fiber_ != &self ||
+        fiber_->waits_for.load(std::memory_order_relaxed) != wait_kind::nothing) {
+        fiber_ = nullptr;  // a join says more than the word that it waits on
+        return;
+    }
+    fiber_->waits_for.store(what, std::memory_order_relaxed);
 }
 
 wait_scope::~wait_scope() {
@@ -62,12 +66,19 @@ void destroy_local(std::size_t key, void* value) noexcept {
     if (destroy != nullptr) destroy(value);
 }
 
-void*& local_slot(std::size_t key) {
-    fiber_record* const self = current_fiber();
+void* find_local(std::size_t key) {
+    const fiber_record* const self = current_fiber();
     if (self == nullptr) throw std::logic_error("verge::fibers::fiber_local: not in a fiber");
-    std::vector<void*>& locals = self->make_extras().locals;
-    if (locals.size() <= key) locals.resize(key + 1);
-    return locals[key];
+    const fiber_extras* const extras = self->extras();
+    if (extras == nullptr) return nullptr;
+    for (const fiber_extras::local& each : extras->locals) {
+        if (each.key == key) return each.value;
+    }
+    return nullptr;
+}
+
+void add_local(std::size_t key, void* value) {
+    current_fiber()->make_extras().locals.push_back({key, value});
 }
 
 }  // namespace verge::fibers::detail

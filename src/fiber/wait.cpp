@@ -1,9 +1,12 @@
+#include "fiber/fiber_record.hpp"
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/fiber/detail/parkable.hpp>
 #include <verge/fiber/wait.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace verge::fibers {
@@ -29,6 +32,7 @@ struct waiter {
     std::atomic<bucket*> home;
     waiter* next = nullptr;
     waiter* prev = nullptr;
+    std::uint64_t ticket = 0;  // in order of arrival in its bucket
     bool linked = false;
 };
 
@@ -37,12 +41,14 @@ struct alignas(64) bucket {
     spin_lock lock;
     waiter* first VERGE_GUARDED_BY(lock) = nullptr;
     waiter* last VERGE_GUARDED_BY(lock) = nullptr;
+    std::uint64_t tickets VERGE_GUARDED_BY(lock) = 0;  // given so far
 
     void link(waiter& w) noexcept VERGE_REQUIRES(lock) {
         w.prev = last;
         w.next = nullptr;
         (last == nullptr ? first : last->next) = &w;
         last = &w;
+        w.ticket = tickets++;
         w.linked = true;
     }
     void unlink(waiter& w) noexcept VERGE_REQUIRES(lock) {
@@ -79,7 +85,8 @@ bucket& lock_home(waiter& w) noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
     }
 }
 
-wait_result result_of(wake_reason why, parkable& self) noexcept {
+// Nothing if the interrupt that ended the wait was reported before.
+std::optional<wait_result> result_of(wake_reason why, parkable& self) noexcept {
     switch (why) {
         case wake_reason::notified:
             return wait_result::notified;
@@ -91,8 +98,8 @@ wait_result result_of(wake_reason why, parkable& self) noexcept {
     const std::uint32_t requests = self.requests();
     if ((requests & parkable::stop_request) != 0) return wait_result::stopped;
     // An interrupter sets its request first and claims later: the wait before this one may have
-    // consumed the request.  Then this one ends for nothing, as any wait may.
-    if (requests == 0) return wait_result::notified;
+    // consumed the request.
+    if (requests == 0) return std::nullopt;
     self.consume_interrupt();
     return wait_result::interrupted;
 }
@@ -104,15 +111,12 @@ wait_result result_of(wake_reason why, parkable& self) noexcept {
 // A wait that cannot be taken back was claimed by an interrupter.  It is not enough to finish() it:
 // a thread must await the unpark() that follows the claim, or its next wait would end by it.
 // suspend() does, and returns at once otherwise.
-wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline,
-                    bool interruptible,
-                    detail::linked_hook hook = {}) VERGE_NO_THREAD_SAFETY_ANALYSIS {
-    parkable& self = detail::current();
+std::optional<wait_result> wait_once(parkable& self, word_type& word, std::uint32_t expected,
+                                     time_point deadline, bool interruptible,
+                                     detail::linked_hook hook,
+                                     bool& begun) VERGE_NO_THREAD_SAFETY_ANALYSIS {
     bucket& b = bucket_of(word);
     waiter w{.who = &self, .epoch = self.begin_wait(interruptible), .word = &word, .home = &b};
-    const auto give_up = [&](wait_result otherwise) {
-        return self.abandon(w.epoch) ? otherwise : result_of(self.suspend(w.epoch, never), self);
-    };
     if (interruptible && self.asked_to_return()) {
         if (!self.abandon(w.epoch)) static_cast<void>(self.suspend(w.epoch, never));
         return result_of(wake_reason::interrupted, self);
@@ -123,9 +127,11 @@ wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline
     if (word.load(std::memory_order_acquire) != expected) {
         b.unlink(w);
         b.lock.unlock();
-        return give_up(wait_result::changed);
+        if (self.abandon(w.epoch)) return wait_result::changed;
+        return result_of(self.suspend(w.epoch, never), self);
     }
     b.lock.unlock();
+    begun = true;
     if (hook.call != nullptr) hook.call(hook.context);
     const auto leave_queue = [&]() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         bucket& home = lock_home(w);
@@ -141,6 +147,21 @@ wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline
     }
     if (why != wake_reason::notified) leave_queue();  // a notifier has unlinked it
     return result_of(why, self);
+}
+
+wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline,
+                    bool interruptible, detail::linked_hook hook = {}) {
+    parkable& self = detail::current();
+    const detail::wait_scope showing(self, wait_kind::word);
+    for (;;) {
+        bool begun = false;
+        if (const auto result =
+                wait_once(self, word, expected, deadline, interruptible, hook, begun)) {
+            return *result;
+        }
+        // Ended for nothing: it waits on, unless the hook has been called, which is called once.
+        if (begun && hook.call != nullptr) return wait_result::notified;
+    }
 }
 
 }  // namespace
@@ -181,17 +202,18 @@ private:
     waiter* last_ = nullptr;
 };
 
-// Claims the first `n` waiters of `word`; returns how many.  A claim that is lost was made by a
-// timer or an interrupt: on to the next waiter.  `more` is set if it stopped because the list got
-// long.
-std::size_t claim_some(bucket& b, word_type& word, std::size_t n, claimed_list& ready,
-                       bool& more) noexcept VERGE_REQUIRES(b.lock) {
+// Claims the first `n` waiters of `word` with tickets below `before`; returns how many.  A claim
+// that is lost was made by a timer or an interrupt: on to the next waiter.  `more` is set if it
+// stopped because the list got long.
+std::size_t claim_some(bucket& b, word_type& word, std::size_t n, std::uint64_t before,
+                       claimed_list& ready, bool& more) noexcept VERGE_REQUIRES(b.lock) {
     constexpr std::size_t group = 64;  // the lock is not held for longer
     std::size_t claimed = 0;
     waiter* next = nullptr;
     for (waiter* w = b.first; w != nullptr && claimed < n; w = next) {
         next = w->next;
         if (w->word != &word) continue;
+        if (w->ticket >= before) break;
         if (claimed == group) {
             more = true;
             break;
@@ -218,13 +240,15 @@ std::size_t notify_n(word_type& word, std::size_t n) noexcept {
     bucket& b = bucket_of(word);
     if (n == 0) return 0;
     std::size_t woken = 0;
+    std::optional<std::uint64_t> before;  // those who come back at once are not woken again
     bool more = true;
     while (more && woken < n) {
         more = false;
         claimed_list ready;
         {
             const lock_scope hold(b.lock);
-            woken += claim_some(b, word, n - woken, ready, more);
+            if (!before) before = b.tickets;
+            woken += claim_some(b, word, n - woken, *before, ready, more);
         }
         ready.make_all_ready();
     }
@@ -248,7 +272,7 @@ std::size_t requeue(word_type& from, std::uint32_t expected, word_type& to, std:
         bool more = true;
         while (more && count < wake) {
             more = false;
-            count += claim_some(a, from, wake - count, ready, more);
+            count += claim_some(a, from, wake - count, a.tickets, ready, more);
         }
         waiter* next = nullptr;
         for (waiter* w = a.first; w != nullptr && move > 0; w = next) {
@@ -265,6 +289,15 @@ std::size_t requeue(word_type& from, std::uint32_t expected, word_type& to, std:
     if (&high != &low) high.lock.unlock();
     low.lock.unlock();
     ready.make_all_ready();
+    return count;
+}
+
+std::size_t detail::waiters_of(word_type& word) noexcept {
+    bucket& b = bucket_of(word);
+    const lock_scope hold(b.lock);
+    std::size_t count = 0;
+    for (const waiter* w = b.first; w != nullptr; w = w->next)
+        count += w->word == &word ? 1 : 0;
     return count;
 }
 

@@ -47,13 +47,12 @@ void worker::run() noexcept {
     own_worker = this;
     const overflow_report report(core_.options.name_overflows);
     here_ = thread_state();
-    while (fiber_record* const r = [this] {
-        fiber_record* const ready = std::exchange(native_next_, nullptr);
-        if (ready != nullptr) return ready;
-        fiber_record* const local = next_ready();
-        return local != nullptr ? local : find_work();
-    }()) {
+    // The first as a searcher: it was started for what is ready, and there may be more.
+    for (fiber_record* r = find_work(); r != nullptr;) {
         execute(*r);
+        r = std::exchange(native_next_, nullptr);
+        if (r == nullptr) r = next_ready();
+        if (r == nullptr) r = find_work();
     }
     give_back_all();
     own_worker = nullptr;
@@ -79,6 +78,7 @@ void worker::run_native(fiber_record& r) noexcept {
     current_ = &r;
     run_function(r, fn);
     fn.reset();
+    if (owes_wake_up) core_.flush();
     current_ = nullptr;
     end_of(r);
 }
@@ -87,6 +87,7 @@ void worker::run_native(fiber_record& r) noexcept {
 fiber_record* worker::next_ready() noexcept {
     if (--picks_left_ == 0) [[unlikely]] {
         picks_left_ = remote_turn;
+        if (core_.workers.size() > 1) relieve_the_stuck();
         if (fiber_record* const r = take_remote(*this)) return r;
     }
     fiber_record* const r = queue.pop();
@@ -102,6 +103,27 @@ fiber_record* worker::take_remote(worker& from) noexcept {
         core_.announce();  // they were out of sight of those who searched
     }
     return first;
+}
+
+// A worker that has not switched between two looks is stuck in a long fiber.  With all others busy
+// nobody searches, so now and then a busy one takes some of what stands in its queues.
+[[gnu::noinline]] void worker::relieve_the_stuck() noexcept {
+    constexpr std::size_t at_once = 16;
+    const std::size_t turn = turns_++;
+    worker& other = *core_.workers[turn / 2 % core_.workers.size()];
+    if (&other == this) return;
+    // relaxed: a hint.
+    const std::uint64_t before =
+        std::exchange(seen_switches_, other.switches.load(std::memory_order_relaxed));
+    if (turn % 2 == 0 || before != seen_switches_) return;
+    task_list<fiber_record> taken;
+    other.remote.take_all(taken);
+    while (taken.size() < at_once) {
+        fiber_record* const r = other.queue.steal_one();
+        if (r == nullptr) break;
+        taken.push(r);
+    }
+    queue.push_all(taken);
 }
 
 fiber_record* worker::look_everywhere() noexcept {
@@ -152,11 +174,11 @@ fiber_record* worker::find_work() noexcept {
         if (core_.somebody_wants_a_stack()) core_.a_stack_is_free();
         if (r == nullptr) r = look_everywhere();
         if (r != nullptr) return found(r);
-        if (core_.closing() || (!in_time && core_.may_end(index_))) {
+        if (core_.closing()) {
             lot.stop_searching();
-            if (core_.any_work()) core_.announce();  // somebody may have relied on our search
             return nullptr;
         }
+        if (!in_time && core_.may_end(index_)) return nullptr;  // which has stopped searching
     }
 }
 
@@ -247,6 +269,12 @@ void worker::settle() noexcept {
             end_of(*r);
             return;
     }
+}
+
+void worker::pay_debts() noexcept {
+    worker* const w = here();
+    if (w == nullptr) return scheduler_core::pay_outside_debt();
+    if (w->owes_wake_up) w->core_.flush();
 }
 
 void worker::make_ready(fiber_record& r) noexcept {

@@ -57,6 +57,9 @@ public:
     static void run_child(fiber_record& child) noexcept;  // the caller goes to the back
     [[noreturn]] static void finish(fiber_record& self) noexcept;
 
+    /// The calling thread is about to wait: delivers the signals that it owes for batched spawns.
+    static void pay_debts() noexcept;
+
     /// A fiber has become ready, on this thread.
     void make_ready(fiber_record& r) noexcept;
 
@@ -94,6 +97,7 @@ private:
     [[nodiscard]] fiber_record* find_work() noexcept;
     [[nodiscard]] fiber_record* look_everywhere() noexcept;
     [[nodiscard]] fiber_record* take_remote(worker& from) noexcept;
+    void relieve_the_stuck() noexcept;
     [[nodiscard]] bool get_ready_to_run(fiber_record& r) noexcept;
     [[nodiscard]] execution& pick_target() noexcept;
     void execute(fiber_record& r) noexcept;
@@ -121,6 +125,8 @@ private:
     parkable::epoch left_epoch_ = 0;       // if it waits
     after after_ = after::nothing;
     std::uint32_t picks_left_ = remote_turn;  // until the remote queue gets its turn
+    std::size_t turns_ = 0;                   // of these; for relieve_the_stuck()
+    std::uint64_t seen_switches_ = 0;         // of the worker looked at last
     stack_list stacks_[3];
     task_list<fiber_record> free_records_;
     task_list<fiber_record> used_records_;

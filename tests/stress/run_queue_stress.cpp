@@ -81,7 +81,7 @@ void each_item_once() {
     EXPECT_EQ(done, items);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < items; ++i)
-        wrong += all[i].runs == 1 && all[i].payload == 3 * i ? 0 : 1;
+        wrong += all[i].runs == 1 && all[i].payload == 3 * i ? 0U : 1U;
     EXPECT_EQ(wrong, 0U);
     for (const auto& q : queues)
         EXPECT_TRUE(q->empty());

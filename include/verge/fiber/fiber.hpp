@@ -10,8 +10,8 @@
 //   ManyMayWaitForTheEnd           wait() and wait_until(), from fibers and plain threads.
 //   AFiberCannotJoinItself         std::system_error, resource_deadlock_would_occur.
 //   AnInterruptIsRemembered        if it finds no wait that it can end, it ends the next one.
-//   AStopRequestEndsEveryWait      that can be interrupted, from then on, and reaches the
-//   stop_token. AStaleIdIsHarmless             an id never names another fiber.
+//   AStopRequestEndsEveryWait      of those that can be interrupted; and its stop_token is told.
+//   AStaleIdIsHarmless             an id never names another fiber.
 //
 // Thread safety: of a handle as of an int; interrupt(), request_stop() and the waits from any
 // thread while nobody moves, joins or destroys it. Exceptions: join() throws what left the
@@ -153,13 +153,14 @@ public:
         return ref_.wait_until(deadline_after(steady_source{}.now(), d));
     }
 
-    /// Waits for the end and returns the value, or throws what left the function.  The handle is
-    /// empty then.
+    /// Waits for the end and returns the value, or throws what left the function; or
+    /// std::bad_optional_access if it was left by this_fiber::exit().  The handle is empty then.
     T join() {
         wait();
         const detail::fiber_ref ref = std::move(ref_);
         ref.rethrow();
-        if constexpr (!std::is_void_v<T>) return std::move(**std::exchange(value_, {}).value);
+        if constexpr (!std::is_void_v<T>)
+            return std::move(std::exchange(value_, {}).value->value());
     }
 
     /// Lets it run on its own.  What leaves its function then goes to the scheduler's handler.

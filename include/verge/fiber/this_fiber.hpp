@@ -17,6 +17,7 @@
 #include <verge/fiber/fiber.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -70,8 +71,9 @@ namespace detail {
 using local_destructor = void (*)(void*);
 [[nodiscard]] std::size_t new_local_key(local_destructor destroy);
 void delete_local_key(std::size_t key) noexcept;
-[[nodiscard]] void*& local_slot(std::size_t key);  // of the calling fiber; throws std::logic_error
-                                                   // on a plain thread
+// Of the calling fiber; throws std::logic_error on a plain thread.
+[[nodiscard]] void* find_local(std::size_t key);
+void add_local(std::size_t key, void* value);
 
 }  // namespace detail
 
@@ -85,9 +87,10 @@ public:
     fiber_local& operator=(const fiber_local&) = delete;
 
     T& operator*() const {
-        void*& slot = detail::local_slot(key_);
-        if (slot == nullptr) slot = new T();
-        return *static_cast<T*>(slot);
+        if (void* const made = detail::find_local(key_)) return *static_cast<T*>(made);
+        auto fresh = std::make_unique<T>();  // which may ask for others
+        detail::add_local(key_, fresh.get());
+        return *fresh.release();
     }
     T* operator->() const { return &**this; }
 

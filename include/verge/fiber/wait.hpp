@@ -75,6 +75,9 @@ struct linked_hook {
 wait_result wait_linked(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                         time_point deadline, linked_hook hook);
 
+/// How many wait on the word at this moment: for tests, and people who look.
+[[nodiscard]] std::size_t waiters_of(const std::atomic<std::uint32_t>& word) noexcept;
+
 }  // namespace detail
 
 }  // namespace verge::fibers

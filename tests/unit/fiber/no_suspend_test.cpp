@@ -43,8 +43,8 @@ TYPED_TEST(NoSuspend, AfterTheScopeAWaitIsAWait) {
 // Another one may wait meanwhile.
 TYPED_TEST(NoSuspend, HoldsForWhoMadeItOnly) {
     event e;
+    team<TypeParam> many;  // joins at its end: that is a wait
     const no_suspend here;
-    team<TypeParam> many;
     many.start_waiting(e, 1, [&] { EXPECT_EQ(e.wait(), wait_result::notified); });
     e.set();
 }

@@ -78,14 +78,8 @@ const std::atomic<std::uint32_t>& word_of(const T& object) {
     return reinterpret_cast<const std::atomic<std::uint32_t>&>(object);
 }
 
-// How many wait on a word: they are moved to another one and back, in order.  While nobody
-// notifies.
 inline std::size_t waiters_on(const std::atomic<std::uint32_t>& word) {
-    static constinit std::atomic<std::uint32_t> aside{0};
-    constexpr auto all = std::numeric_limits<std::size_t>::max();
-    const std::size_t n = requeue(word, word.load(), aside, 0, all);
-    requeue(aside, 0, word, 0, all);
-    return n;
+    return detail::waiters_of(word);
 }
 
 // Some that run at once.  Joins them at the end.

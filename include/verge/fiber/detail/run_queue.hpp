@@ -164,6 +164,27 @@ public:
         }
     }
 
+    /// Takes the oldest.  nullptr if there was nothing.  By any worker but the owner.
+    [[nodiscard]] Task* steal_one() noexcept {
+        for (;;) {
+            // acquire, twice: as in steal_for().
+            std::uint64_t head = head_.load(std::memory_order_acquire);
+            if (head == tail_.load(std::memory_order_acquire)) break;
+            // relaxed: tail_ was acquired.
+            Task* const task = place(head).load(std::memory_order_relaxed);
+            // acq_rel, and relaxed on failure: as in steal_for().
+            if (head_.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel,
+                                              std::memory_order_relaxed)) {
+                return task;
+            }
+        }
+        if (overflow_size() == 0) return nullptr;
+        const verge::detail::lock_scope hold(lock_);
+        Task* const task = overflow_.pop();
+        note_overflow();
+        return task;
+    }
+
     /// Whether there is nothing; a guess, unless the owner asks.
     [[nodiscard]] bool empty() const noexcept {
         // The list first: see Q5.
