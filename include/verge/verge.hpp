@@ -9,6 +9,7 @@
 #include <verge/base/parker.hpp>
 #include <verge/base/stats.hpp>
 #include <verge/base/timer_id.hpp>
+#include <verge/driver/reactor.hpp>
 #include <verge/driver/scoped_timer.hpp>
 #include <verge/driver/timer_service.hpp>
 #include <verge/driver/timer_thread.hpp>
