@@ -13,6 +13,16 @@
 #include <verge/driver/scoped_timer.hpp>
 #include <verge/driver/timer_service.hpp>
 #include <verge/driver/timer_thread.hpp>
+#include <verge/io/any_io_executor.hpp>
+#include <verge/io/associated.hpp>
+#include <verge/io/async_result.hpp>
+#include <verge/io/execution.hpp>
+#include <verge/io/execution_context.hpp>
+#include <verge/io/executor_work_guard.hpp>
+#include <verge/io/io_context.hpp>
+#include <verge/io/post.hpp>
+#include <verge/io/strand.hpp>
+#include <verge/io/thread_pool.hpp>
 #include <verge/queue/local_timers.hpp>
 #include <verge/queue/periodic.hpp>
 #include <verge/queue/tick.hpp>
