@@ -396,7 +396,8 @@ private:
 reactor::reactor() : reactor(options{}) {}
 
 reactor::reactor(const options& opts)
-    : core_(std::make_unique<core>(opts.system != nullptr ? *opts.system : reactor_system::real())),
+    : expired_(opts.expired),
+      core_(std::make_unique<core>(opts.system != nullptr ? *opts.system : reactor_system::real())),
       timers_(*this, {.shards = opts.shards, .start = steady_source{}.now()}) {}
 
 reactor::~reactor() {
@@ -467,7 +468,11 @@ std::size_t reactor::expire_due(void* sink) {
             ended = timer;
             if (!timer) continue;
             const detail::running_scope inside(&timers_, batch[i].id);
-            timer.payload().timer().expire(batch[i].id, sink);
+            if (void* const object = timer.payload().plain_object()) {
+                expired_(object, batch[i].id, sink);
+            } else {
+                timer.payload().timer().expire(batch[i].id, sink);
+            }
             ++expired;
         }
         if (ended) timers_.end(ended);

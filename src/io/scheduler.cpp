@@ -1,4 +1,5 @@
 #include <verge/io/detail/scheduler.hpp>
+#include <verge/io/detail/timer_service.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -96,7 +97,9 @@ reactor& scheduler::use_reactor() {
     // acquire: pairs with the release below.
     if (reactor* const r = reactor_.load(std::memory_order_acquire)) return *r;
     auto made = std::make_unique<reactor>(
-        reactor::options{.shards = mode_ == threading::unsafe ? std::size_t{1} : 16});
+        reactor::options{.shards = mode_ == threading::unsafe ? std::size_t{1} : 16,
+                         .system = system_,
+                         .expired = &timer_service::expired});
     thread_info* woken = nullptr;
     lock_.lock();
     // relaxed: under the lock.

@@ -83,9 +83,15 @@ private:
     function expired_;
 };
 
-/// What a timer of the reactor carries, in 8 bytes: a reactor_timer, owned or not.
+/// What a timer of the reactor carries, in 8 bytes: a reactor_timer, owned or not; or an object of
+/// any kind, for the one function that the reactor was given for these.
 class reactor_timer_ref {
 public:
+    struct plain {
+        void* object;  ///< Aligned to 4 at least.
+    };
+    reactor_timer_ref(plain of) noexcept  // NOLINT: implicit, as a reference is
+        : bits_(reinterpret_cast<std::uintptr_t>(of.object) | is_plain) {}
     reactor_timer_ref(reactor_timer& timer) noexcept  // NOLINT: implicit, as a reference is
         : bits_(reinterpret_cast<std::uintptr_t>(&timer)) {}
     /// One that calls `fn`, and is destroyed with this.  Throws std::bad_alloc.
@@ -98,12 +104,17 @@ public:
     ~reactor_timer_ref() {
         if ((bits_ & owned) != 0) destroy();
     }
+    /// The plain object, or nullptr if it is none.
+    [[nodiscard]] void* plain_object() const noexcept {
+        return (bits_ & is_plain) != 0 ? reinterpret_cast<void*>(bits_ & ~is_plain) : nullptr;
+    }
     [[nodiscard]] reactor_timer& timer() const noexcept {
         return *reinterpret_cast<reactor_timer*>(bits_ & ~owned);
     }
 
 private:
     static constexpr std::uintptr_t owned = 1;
+    static constexpr std::uintptr_t is_plain = 2;
     void destroy() noexcept;
     std::uintptr_t bits_;
 };
@@ -188,6 +199,8 @@ public:
     struct options {
         std::size_t shards = timer_service_options{}.shards;
         reactor_system* system = nullptr;  ///< nullptr: the kernel.  Must outlive the reactor.
+        /// Called by wait() for plain objects whose time has come; must not throw.
+        void (*expired)(void* object, timer_id id, void* sink) = nullptr;
     };
 
     /// A file descriptor that is registered here.
@@ -286,6 +299,7 @@ private:
 
     std::size_t expire_due(void* sink);
 
+    const decltype(options::expired) expired_;
     std::unique_ptr<core> core_;
     timer_service timers_;
 };

@@ -136,6 +136,13 @@ struct is_executor : std::bool_constant<execution::executor<T>> {};
 
 namespace detail {
 
+template <class T>
+concept context_with_executor = requires(T& context) {
+    typename T::executor_type;
+    context.get_executor();
+}
+&&!execution::executor<T>;
+
 template <class Executor, class Property>
 concept has_require = requires(const Executor& ex, const Property& p) {
     ex.require(p);

@@ -117,13 +117,6 @@ struct result_signature<void> {
     using type = void();
 };
 
-template <class T>
-concept context_with_executor = requires(T& context) {
-    typename T::executor_type;
-    context.get_executor();
-}
-&&!execution::executor<T>;
-
 }  // namespace detail
 
 template <class Executor, class Token>

@@ -26,6 +26,9 @@ protected:
 private:
     template <class>
     friend class basic_op_queue;
+    template <class>
+    friend class op_ring;
+    friend class wait_operation;
     operation* next_ = nullptr;
     function function_;
 };
@@ -107,5 +110,65 @@ private:
 };
 
 using op_queue = basic_op_queue<operation>;
+
+/// Operations in order, in 8 bytes: the last knows the first.  Destroys nothing.
+template <class Operation>
+class op_ring {
+public:
+    [[nodiscard]] bool empty() const noexcept { return last_ == nullptr; }
+
+    void push(Operation* op) noexcept {
+        if (last_ == nullptr) {
+            op->next_ = op;
+        } else {
+            op->next_ = last_->next_;
+            last_->next_ = op;
+        }
+        last_ = op;
+    }
+
+    /// The first, or nullptr.
+    Operation* pop() noexcept {
+        if (last_ == nullptr) return nullptr;
+        auto* const first = static_cast<Operation*>(last_->next_);
+        if (first == last_) {
+            last_ = nullptr;
+        } else {
+            last_->next_ = first->next_;
+        }
+        return first;
+    }
+
+    bool remove(Operation* op) noexcept {
+        if (last_ == nullptr) return false;
+        operation* before = last_;
+        do {
+            if (before->next_ == op) {
+                before->next_ = op->next_;
+                if (before == op) {
+                    last_ = nullptr;
+                } else if (last_ == op) {
+                    last_ = static_cast<Operation*>(before);
+                }
+                return true;
+            }
+            before = before->next_;
+        } while (before != last_);
+        return false;
+    }
+
+    template <class F>
+    void for_each(F&& f) {
+        if (last_ == nullptr) return;
+        operation* at = last_;
+        do {
+            at = at->next_;
+            f(*static_cast<Operation*>(at));
+        } while (at != last_);
+    }
+
+private:
+    Operation* last_ = nullptr;
+};
 
 }  // namespace verge::detail

@@ -73,6 +73,8 @@ struct ready_sink {
     }
 };
 
+class timer_service;
+
 class scheduler final : public execution_context::service {
 public:
     explicit scheduler(execution_context& context, threading mode = threading::safe);
@@ -111,6 +113,18 @@ public:
 
     /// Made on first use.
     [[nodiscard]] reactor& use_reactor();
+    /// For tests, before that: the kernel it is to have.
+    void use_system(reactor_system& system) noexcept { system_ = &system; }
+
+    /// The context's service of timers, once it is there.
+    [[nodiscard]] timer_service* timers() const noexcept {
+        // acquire: pairs with the release in set_timers().
+        return timers_.load(std::memory_order_acquire);
+    }
+    void set_timers(timer_service* made) noexcept {
+        // release: who finds it sees it complete.
+        timers_.store(made, std::memory_order_release);
+    }
 
 private:
     struct thread_info;
@@ -144,9 +158,11 @@ private:
     unsigned every_ = 64;          // after so many it is overdue; fewer where they last long
     time_point last_look_ = {};    // at the reactor, while there was work; else 0
     std::atomic<reactor*> reactor_{nullptr};  // set once, under lock_
+    std::atomic<timer_service*> timers_{nullptr};
     std::atomic<std::ptrdiff_t> outstanding_{0};
     std::atomic<bool> stopped_{false};
     std::unique_ptr<reactor> reactor_owner_;
+    reactor_system* system_ = nullptr;
 };
 
 }  // namespace verge::detail

@@ -1,0 +1,89 @@
+// verge/io/detail/timer_service.hpp -- the timers of a context on CLOCK_MONOTONIC.
+//
+// A timer is 32 bytes: a lock, the expiry, the id of its slot in the reactor's timer service, and a
+// ring of waits.  It has a slot only while it has waits.
+//
+// States of a timer, all changed under its own lock:
+//   idle     no waits; id is empty
+//   waiting  waits; id names its slot
+//
+// Invariants
+//   W1  Who empties the ring, or takes a wait out, decides how these waits end: exactly one end.
+//   W2  The reactor takes the waits only if the id it collected is still the timer's: a timer that
+//       was cancelled and armed again in between is not due.
+//   W3  When a timer is destroyed or moved, nobody holds its address: cancel_and_wait has seen to
+//       it.  The reactor holds it only between begin() and end(), where it takes no user's lock.
+//   W4  A wait is counted as the scheduler's work from wait() until it is in a queue of that.
+// Locks: the timer's, then the shard's, then (to set the timerfd) the reactor's.
+
+#pragma once
+
+#include <verge/base/clock.hpp>
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/base/timer_id.hpp>
+#include <verge/driver/reactor.hpp>
+#include <verge/io/detail/scheduler.hpp>
+#include <verge/io/detail/wait_operation.hpp>
+#include <verge/io/execution_context.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace verge::detail {
+
+/// A timer of the service.  Not movable by itself: see timer_service::move.
+class loop_timer {
+public:
+    loop_timer() noexcept = default;
+    loop_timer(const loop_timer&) = delete;
+    loop_timer& operator=(const loop_timer&) = delete;
+
+private:
+    friend class timer_service;
+    mutable spin_lock lock_;
+    bool has_slots_ = false;       // a wait has a cancellation slot
+    std::uint8_t slack_bits_ = 0;  // 2^that is the slack, in nanoseconds; 0: none
+    time_point expiry_{};
+    timer_id id_;
+    wait_ring waits_;
+};
+
+class timer_service final : public execution_context::service {
+public:
+    explicit timer_service(execution_context& context);
+
+    [[nodiscard]] static timer_service& of(scheduler& loop);
+
+    /// All of these may be called from any thread.
+    std::size_t expires_at(loop_timer& timer, time_point expiry, duration slack) noexcept;
+    [[nodiscard]] time_point expiry(const loop_timer& timer) const noexcept;
+    std::size_t cancel(loop_timer& timer) noexcept;
+    std::size_t cancel_one(loop_timer& timer) noexcept;
+    /// Begins a wait.  Throws std::bad_alloc, and then it is not begun.
+    void wait(loop_timer& timer, wait_operation* op, bool has_slot);
+    /// Ends one wait, if it is there.
+    void cancel(loop_timer& timer, wait_operation* op) noexcept;
+
+    /// Nobody else uses them: moves expiry and waits from one timer to another, that is idle.
+    void move(loop_timer& from, loop_timer& to) noexcept;
+    /// Nobody else uses it: ends its waits.
+    void destroy(loop_timer& timer) noexcept;
+
+    [[nodiscard]] scheduler& loop() noexcept { return loop_; }
+    [[nodiscard]] reactor& driver() noexcept { return reactor_; }
+
+    /// Of the reactor: a timer's slot was due.
+    static void expired(void* object, timer_id id, void* sink);
+
+private:
+    void shutdown() override;
+    static std::size_t take(loop_timer& timer, op_queue& to, bool aborted) noexcept;
+    void arm(loop_timer& timer);
+    void disarm(timer_id id) noexcept;
+
+    scheduler& loop_;
+    reactor& reactor_;
+    bool closed_ = false;  // by the destruction of the context
+};
+
+}  // namespace verge::detail

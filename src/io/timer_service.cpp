@@ -1,0 +1,206 @@
+#include <verge/io/detail/timer_service.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace verge::detail {
+
+timer_service::timer_service(execution_context& context)
+    : service(context), loop_(use_service<scheduler>(context)), reactor_(loop_.use_reactor()) {}
+
+timer_service& timer_service::of(scheduler& loop) {
+    if (timer_service* const there = loop.timers()) return *there;
+    auto& made = use_service<timer_service>(loop.context());
+    loop.set_timers(&made);
+    return made;
+}
+
+// Under the timer's lock: takes all waits out.  Its slot is still armed.
+std::size_t timer_service::take(loop_timer& timer, op_queue& to, bool aborted) noexcept {
+    if (std::exchange(timer.has_slots_, false)) [[unlikely]] {
+        timer.waits_.for_each([](wait_operation& op) { op.set_owner(nullptr); });
+    }
+    std::size_t count = 0;
+    while (wait_operation* const op = timer.waits_.pop()) {
+        if (aborted) op->abort();
+        to.push(op);
+        ++count;
+    }
+    return count;
+}
+
+// Not under the timer's lock.  Waits for a reactor that has just begun it, and that will find that
+// the id is no longer the timer's (W2).
+void timer_service::disarm(timer_id id) noexcept {
+    if (reactor_.timers().cancel(id) == cancel_result::running) [[unlikely]] {
+        static_cast<void>(reactor_.timers().cancel_and_wait(id));
+    }
+}
+
+std::size_t timer_service::expires_at(loop_timer& timer, time_point expiry,
+                                      duration slack) noexcept {
+    op_queue ended;
+    std::size_t count = 0;
+    timer_id id;
+    {
+        const lock_scope hold(timer.lock_);
+        timer.expiry_ = expiry;
+        timer.slack_bits_ =
+            slack <= duration(1)
+                ? std::uint8_t{0}
+                : static_cast<std::uint8_t>(
+                      std::bit_width(static_cast<std::uint64_t>(slack.count())) - 1);
+        if (timer.waits_.empty()) [[likely]]
+            return 0;
+        count = take(timer, ended, true);
+        id = std::exchange(timer.id_, {});
+    }
+    disarm(id);
+    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
+    return count;
+}
+
+time_point timer_service::expiry(const loop_timer& timer) const noexcept {
+    const lock_scope hold(timer.lock_);
+    return timer.expiry_;
+}
+
+std::size_t timer_service::cancel(loop_timer& timer) noexcept {
+    op_queue ended;
+    std::size_t count = 0;
+    timer_id id;
+    {
+        const lock_scope hold(timer.lock_);
+        if (timer.waits_.empty()) return 0;
+        count = take(timer, ended, true);
+        id = std::exchange(timer.id_, {});
+    }
+    disarm(id);
+    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
+    return count;
+}
+
+std::size_t timer_service::cancel_one(loop_timer& timer) noexcept {
+    op_queue ended;
+    timer_id id;
+    {
+        const lock_scope hold(timer.lock_);
+        wait_operation* const op = timer.waits_.pop();
+        if (op == nullptr) return 0;
+        if (timer.has_slots_) op->set_owner(nullptr);
+        op->abort();
+        ended.push(op);
+        if (timer.waits_.empty()) id = std::exchange(timer.id_, {});
+    }
+    if (id) disarm(id);
+    loop_.post_announced(ended, 1);
+    return 1;
+}
+
+void timer_service::cancel(loop_timer& timer, wait_operation* op) noexcept {
+    op_queue ended;
+    timer_id id;
+    {
+        const lock_scope hold(timer.lock_);
+        if (!timer.waits_.remove(op)) return;
+        op->set_owner(nullptr);
+        op->abort();
+        ended.push(op);
+        if (timer.waits_.empty()) id = std::exchange(timer.id_, {});
+    }
+    if (id) disarm(id);
+    loop_.post_announced(ended, 1);
+}
+
+void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
+    if (closed_) [[unlikely]]
+        return op->destroy();
+    loop_.work_started();
+    try {
+        const lock_scope hold(timer.lock_);
+        if (timer.waits_.empty()) arm(timer);
+        if (has_slot) {
+            timer.has_slots_ = true;
+            op->set_owner(&timer);
+        }
+        timer.waits_.push(op);
+    } catch (...) {
+        loop_.work_finished();
+        throw;
+    }
+}
+
+// Under the timer's lock, so that nobody finds waits without an id.  A time that never comes is the
+// last one: the timer stands in a slot like all others, from which the end of the context takes it.
+void timer_service::arm(loop_timer& timer) {
+    const reactor_timer_ref::plain what{&timer};
+    const time_point at = std::min(timer.expiry_, last_time);
+    if (timer.slack_bits_ == 0) [[likely]] {
+        timer.id_ = reactor_.timers().emplace(at, what);
+    } else {
+        const duration slack(std::int64_t{1} << timer.slack_bits_);
+        timer.id_ = reactor_.timers().arm_between(
+            at, std::min(deadline_after(at, slack), last_time), reactor_timer_ref(what));
+    }
+}
+
+void timer_service::expired(void* object, timer_id id, void* sink) {
+    loop_timer& timer = *static_cast<loop_timer*>(object);
+    auto& to = *static_cast<ready_sink*>(sink);
+    const lock_scope hold(timer.lock_);
+    if (timer.id_ != id) return;  // W2
+    timer.id_ = {};
+    const std::size_t count = take(timer, to.ready, false);
+    to.count += count;
+    to.finished += static_cast<std::ptrdiff_t>(count);
+}
+
+void timer_service::move(loop_timer& from, loop_timer& to) noexcept {
+    timer_id id;
+    {
+        const lock_scope hold(from.lock_);
+        to.expiry_ = from.expiry_;
+        to.slack_bits_ = from.slack_bits_;
+        if (from.waits_.empty()) return;
+        to.waits_ = std::exchange(from.waits_, {});
+        to.has_slots_ = std::exchange(from.has_slots_, false);
+        id = std::exchange(from.id_, {});
+    }
+    disarm(id);
+    op_queue ended;
+    std::size_t count = 0;
+    {
+        const lock_scope hold(to.lock_);
+        if (to.has_slots_) to.waits_.for_each([&](wait_operation& op) { op.set_owner(&to); });
+        try {
+            arm(to);
+        } catch (...) {  // no memory for a slot: then they end
+            count = take(to, ended, true);
+        }
+    }
+    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
+}
+
+void timer_service::destroy(loop_timer& timer) noexcept {
+    cancel(timer);
+}
+
+void timer_service::shutdown() {
+    closed_ = true;
+    ready_sink doomed;
+    due_timer batch[64];
+    auto& timers = reactor_.timers();
+    while (const std::size_t count = timers.collect(last_time, batch, std::size(batch))) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto timer = timers.begin(batch[i]);
+            if (!timer) continue;
+            if (void* const object = timer.payload().plain_object()) {
+                expired(object, batch[i].id, &doomed);
+            }
+            timers.end(timer);
+        }
+    }
+}
+
+}  // namespace verge::detail
