@@ -45,6 +45,12 @@ public:
         return deferred_async_operation(*this)(std::forward<Token>(token));
     }
 
+    /// Where the operation runs, if it says so.
+    [[nodiscard]] auto get_executor() const noexcept requires requires(const Initiation& i) {
+        i.get_executor();
+    }
+    { return initiation_.get_executor(); }
+
     /// operation | token
     template <class Token>
     friend decltype(auto) operator|(deferred_async_operation&& operation, Token&& token) {

@@ -12,6 +12,7 @@
 #include <verge/io/wait_traits.hpp>
 
 #include <chrono>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -69,16 +70,16 @@ inline constexpr bool is_monotonic =
     std::is_same_v<Clock, std::chrono::steady_clock>&& std::is_same_v<Traits, wait_traits<Clock>>;
 
 /// What an operation with a cancellation slot leaves there.
-template <class Home, class Timer, class Wait>
+template <class Home, class Timer>
 struct cancel_wait {
     Home* home;
-    Wait* wait;
+    std::shared_ptr<wait_place> place;
     void operator()(cancellation_type type) const {
         constexpr cancellation_type known =
             cancellation_type::terminal | cancellation_type::partial | cancellation_type::total;
         if ((type & known) == cancellation_type::none) return;
-        if (void* const timer = wait->owner().get()) {
-            home->cancel(*static_cast<Timer*>(timer), static_cast<wait_operation*>(wait));
+        if (void* const timer = place->timer()) {
+            home->cancel(*static_cast<Timer*>(timer), place->op());
         }
     }
 };
@@ -168,8 +169,10 @@ private:
             if constexpr (Wait::has_slot) {
                 auto slot = verge::get_associated_cancellation_slot(wait->handler());
                 has_slot = slot.is_connected();
-                using cancel = cancel_wait<home_type, timer_type, Wait>;
-                if (has_slot) slot.template emplace<cancel>(cancel{&home(), wait});
+                using cancel = cancel_wait<home_type, timer_type>;
+                if (has_slot) {
+                    slot.template emplace<cancel>(cancel{&home(), wait->owner().make(wait)});
+                }
             }
             home().wait(timer_, wait, has_slot);
         } catch (...) {

@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -49,21 +50,39 @@ private:
 
 using wait_ring = op_ring<wait_operation>;
 
-/// The timer that holds a wait which can be cancelled through a slot.  Set under that timer's lock;
-/// read by the slot's handler, in the user's own order, which keeps the timer alive.
-class wait_owner {
+/// Where a wait that has a cancellation slot is.  Shared by the wait and by what it left in the
+/// slot, since either may be gone first.
+class wait_place {
 public:
+    explicit wait_place(wait_operation* op) noexcept : op_(op) {}
     void set(void* timer) noexcept {
         // release: who finds a timer here locks it, and sees what it is.
         timer_.store(timer, std::memory_order_release);
     }
-    [[nodiscard]] void* get() const noexcept {
+    /// The timer that holds the wait; nullptr: it has ended.  In the user's own order, which keeps
+    /// the timer alive.
+    [[nodiscard]] void* timer() const noexcept {
         // acquire: pairs with the release in set().
         return timer_.load(std::memory_order_acquire);
     }
+    [[nodiscard]] wait_operation* op() const noexcept { return op_; }
 
 private:
-    std::atomic<void*> timer_{nullptr};
+    std::atomic<void*> timer_{nullptr};  // written under the timer's lock
+    wait_operation* const op_;
+};
+class wait_owner {
+public:
+    void set(void* timer) noexcept {
+        if (place_ != nullptr) place_->set(timer);
+    }
+    /// Throws std::bad_alloc.
+    const std::shared_ptr<wait_place>& make(wait_operation* op) {
+        return place_ = std::make_shared<wait_place>(op);
+    }
+
+private:
+    std::shared_ptr<wait_place> place_;  // nullptr: no slot is connected
 };
 struct no_wait_owner {
     void set(void*) noexcept {}
@@ -102,9 +121,6 @@ private:
             return;
         }
         const allocator own_allocator = verge::get_associated_allocator(self->handler_);
-        if constexpr (has_slot) {
-            if (owner != nullptr) verge::get_associated_cancellation_slot(self->handler_).clear();
-        }
         Home home(std::move(self->home_));
         Handler handler(std::move(self->handler_));
         memory::destroy(own_allocator, self);  // before the call, which may want the memory
@@ -123,6 +139,10 @@ struct call_in_place {
     explicit call_in_place(const Handler&) noexcept {}
     template <class Handler>
     void call(Handler& handler, std::error_code error) {
+        // Through an executor it stays: that may be another thread's.  It is harmless.
+        if constexpr (may_have_slot<Handler>) {
+            verge::get_associated_cancellation_slot(handler).clear();
+        }
         std::move(handler)(error);
     }
 };
