@@ -26,28 +26,28 @@ slot_registry::claim slot_registry::take() {
             const lock_scope hold(registry_lock);
             if (free_head != no_number) {
                 const std::uint32_t number = free_head;
-                entry& e = *find(number);
-                free_head = e.next_free;
-                return {number, e.generation};
+                record& r = at(number);
+                free_head = r.next_free;
+                return {number, r.generation};
             }
             if (fresh >> number_bits != 0) throw std::bad_alloc();
             if (find(fresh) == nullptr && spare != nullptr) {
                 // release: pairs with the acquire in find().
                 root[fresh >> leaf_bits].store(spare.release(), std::memory_order_release);
             }
-            if (const entry* const e = find(fresh); e != nullptr) return {fresh++, e->generation};
+            if (const record* const r = find(fresh); r != nullptr) return {fresh++, r->generation};
         }
         spare = std::make_unique<leaf>();
     }
 }
 
 void slot_registry::give_back(std::uint32_t number, std::uint32_t generation) noexcept {
-    assign(number, nullptr, nullptr);
+    record& r = at(number);
+    r.assign(nullptr, nullptr, 0);
     if (generation == last_generation) return;  // retired
     const lock_scope hold(registry_lock);
-    entry& e = *find(number);
-    e.generation = generation;
-    e.next_free = free_head;
+    r.generation = generation;
+    r.next_free = free_head;
     free_head = number;
 }
 

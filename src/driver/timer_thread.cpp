@@ -33,9 +33,12 @@ struct periodic {
 
 struct payload {
     explicit payload(callback&& f, std::unique_ptr<periodic> r = nullptr) noexcept
-        : fn(std::move(f)), repeat(std::move(r)) {}
-    callback fn;
+        : repeat(std::move(r)), fn(std::move(f)) {}
+    [[nodiscard]] bool destroyed_silently() const noexcept {
+        return repeat == nullptr && fn.destroyed_silently();
+    }
     std::unique_ptr<periodic> repeat;
+    callback fn;
 };
 
 tick to_tick(time_point when) noexcept {

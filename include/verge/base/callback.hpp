@@ -122,6 +122,12 @@ public:
     /// Whether it holds a callable.
     [[nodiscard]] explicit operator bool() const noexcept { return operations_ != nullptr; }
 
+    /// Whether the destructor has nothing to do: it is empty, or holds a trivially destructible
+    /// callable.
+    [[nodiscard]] bool destroyed_silently() const noexcept {
+        return operations_ == nullptr || operations_->destroy == nullptr;
+    }
+
     /// Makes it empty, then destroys what it held.
     void reset() noexcept { const callback old(std::move(*this)); }
 

@@ -129,6 +129,7 @@ template <class Payload, class Platform = service_platform>
 class basic_timer_service {
     static_assert(std::is_nothrow_move_constructible_v<Payload>);
     using shard = detail::timer_shard<Payload, Platform>;
+    using slot_record = detail::slot_registry::record;
 
 public:
     using options = timer_service_options;
@@ -188,8 +189,11 @@ public:
 
     /// Ends a timer that has not begun.  `running`: it will not run again, if it is periodic.
     cancel_result cancel(timer_id id) noexcept {
-        shard* const s = shard_of(id);
-        const cancel_result result = s == nullptr ? cancel_result::gone : s->cancel(id);
+        const slot_record* const record = shard::pool::record_of(id.value());
+        if (record == nullptr) return cancel_result::gone;
+        shard* const s = shard_of(*record);
+        if (s == nullptr) return cancel_result::gone;
+        const cancel_result result = s->cancel(id, *record);
         if (result == cancel_result::cancelled) count_out();
         return result;
     }
@@ -486,12 +490,18 @@ private:
     }
 
     [[nodiscard]] shard* shard_of(timer_id id) const noexcept {
-        const void* const owner = shard::pool::owner_of(id.value());
+        const slot_record* const record = shard::pool::record_of(id.value());
+        return record == nullptr ? nullptr : shard_of(*record);
+    }
+
+    // The shard that holds the slots of this record, if it is one of ours.
+    [[nodiscard]] shard* shard_of(const slot_record& record) const noexcept {
+        // The address is compared before it is used, and the shard asks again under its lock.
+        const void* const owner = record.owned_by();
         const auto offset = reinterpret_cast<std::uintptr_t>(owner) -
-                            reinterpret_cast<std::uintptr_t>(shards_[0].owner_address());
-        const std::size_t index = offset / sizeof(shard);
-        if (index >= shard_count_ || shards_[index].owner_address() != owner) return nullptr;
-        return &shards_[index];
+                            reinterpret_cast<std::uintptr_t>(shards_.get());
+        if (offset >= shard_count_ * sizeof(shard)) return nullptr;
+        return static_cast<shard*>(const_cast<void*>(owner));
     }
 
     // Counting costs a shared word, so it is done only if there is a limit.

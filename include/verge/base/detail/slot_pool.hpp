@@ -7,7 +7,8 @@
 // An id is (generation, chunk number, place): 32 + 22 + 10 bits.  Freeing a slot raises its
 // generation, so the id is stale from then on; a slot whose generation would come round again is
 // retired instead.  Chunk numbers are process-wide (slot_registry), so an id of another pool is
-// recognised as well.  find() takes any 64-bit value and costs three loads.  0 is never an id.
+// recognised as well.  find() takes any 64-bit value and costs three loads and a look at the slot.
+// 0 is never an id.
 //
 // take(), free(), adopt() and trim() never allocate and never call the system: they are made for
 // the inside of a lock.  When take() finds no slot, make a chunk outside the lock and adopt() it
@@ -78,8 +79,10 @@ public:
         std::size_t size_ = 0;
     };
 
-    /// At most `limit` slots are in use at one time.
-    explicit slot_pool(std::size_t limit = unlimited) noexcept : limit_(limit) {}
+    /// At most `limit` slots are in use at one time.  owner_of() gives `owner` for its ids: one
+    /// address for each pool, its own by default.
+    explicit slot_pool(std::size_t limit = unlimited, const void* owner = nullptr) noexcept
+        : owner_(owner == nullptr ? this : owner), limit_(limit) {}
 
     ~slot_pool() = default;
     slot_pool(const slot_pool&) = delete;
@@ -122,15 +125,28 @@ public:
 
     /// The slot that `id` names, or nullptr if that is over, or never was, or is not of this pool.
     [[nodiscard]] T* find(std::uint64_t id) const noexcept {
-        const auto index = static_cast<std::uint32_t>(id);
-        void* const memory = slot_registry::chunk_of(index >> chunk_bits, this);
-        if (memory == nullptr) return nullptr;
-        const chunk& c = *static_cast<chunk*>(memory);
-        const std::size_t place = index & (chunk_slots - 1);
-        if (place >= c.used) return nullptr;
-        slot& s = c.slots[place];
+        const slot_registry::record* const r = record_of(id);
+        return r == nullptr ? nullptr : find(id, *r);
+    }
+
+    /// find(), for who has looked up the record of the id's chunk already.
+    [[nodiscard]] T* find(std::uint64_t id, const slot_registry::record& r) const noexcept {
+        if (r.owned_by() != owner_) return nullptr;
+        const std::size_t place = id & (chunk_slots - 1);
+        if (place >= r.used) return nullptr;
+        slot& s = slots_of(r)[place];
         if (s.generation != id >> 32 || s.next != &s) return nullptr;
         return &s.value;
+    }
+
+    /// Has the slot on its way from memory when find() comes: for before a lock is taken.
+    static void prefetch(std::uint64_t id, const slot_registry::record& r) noexcept {
+        __builtin_prefetch(slots_of(r) + (id & (chunk_slots - 1)), 1);
+    }
+
+    /// What the registry knows of the chunk of this id; nullptr if there never was such a chunk.
+    [[nodiscard]] static const slot_registry::record* record_of(std::uint64_t id) noexcept {
+        return slot_registry::find(static_cast<std::uint32_t>(id) >> chunk_bits);
     }
 
     /// The id of a slot in use.
@@ -139,7 +155,8 @@ public:
         return std::uint64_t{s.generation} << 32 | s.index;
     }
 
-    /// The pool whose slot `id` may name, as an address to compare; nullptr if nobody's.
+    /// The owner of the pool whose slot `id` may name, as an address to compare; nullptr if
+    /// nobody's.
     [[nodiscard]] static const void* owner_of(std::uint64_t id) noexcept {
         return slot_registry::owner_of(static_cast<std::uint32_t>(id) >> chunk_bits);
     }
@@ -163,7 +180,7 @@ public:
     void adopt(chunk_list added) noexcept {
         while (!added.empty()) {
             chunk* const c = added.pop();
-            slot_registry::assign(c->number, this, c);
+            c->record->assign(owner_, c->slots, c->record->used);
             retired_ += c->retired();
             insert(c);
         }
@@ -191,7 +208,7 @@ public:
         if (!c.begun_) c.at_ = chunks_.head_;
         c.begun_ = true;
         for (; c.at_ != nullptr; c.at_ = c.at_->next, c.place_ = 0) {
-            while (c.place_ < c.at_->used) {
+            while (c.place_ < c.at_->used()) {
                 slot& s = c.at_->slots[c.place_++];
                 if (s.next == &s) return &s.value;
             }
@@ -209,7 +226,7 @@ public:
             chunk* const c = all.pop();
             if (c->idle()) {
                 retired_ -= c->retired();
-                slot_registry::assign(c->number, nullptr, nullptr);
+                c->record->assign(nullptr, c->slots, c->record->used);
                 idle.push(c);
             } else {
                 insert(c);
@@ -219,11 +236,13 @@ public:
     }
 
 private:
-    struct slot {
-        T value;                       // first: a T* is its slot's address
+    // On cache lines of its own, and what find() looks at before the value: the first line has all
+    // that a cancel needs.
+    struct alignas(64) slot {
         slot* next = nullptr;          // in use: itself; free: the next free one; retired: nullptr
         std::uint32_t generation = 0;  // of the present use, or of the next one
         std::uint32_t index = 0;       // chunk number and place, for ever
+        T value;
     };
 
     // Gives its memory and its number back when it is destroyed.
@@ -231,6 +250,7 @@ private:
         chunk() {
             const slot_registry::claim claim = slot_registry::take();
             number = claim.number;
+            record = &slot_registry::at(number);
             generation = claim.generation;
             try {
                 slots = static_cast<slot*>(map_pages(sizeof(slot) * chunk_slots));
@@ -241,7 +261,7 @@ private:
         }
         ~chunk() {
             std::uint32_t unused = generation;
-            for (std::size_t i = 0; i < used; ++i) {
+            for (std::size_t i = 0; i < used(); ++i) {
                 slot& s = slots[i];
                 // A slot in use has given its generation out, a free one has not.
                 const std::uint32_t next_one = s.generation + (s.next == &s ? 1 : 0);
@@ -255,41 +275,53 @@ private:
         chunk(const chunk&) = delete;
         chunk& operator=(const chunk&) = delete;
 
+        // Slots made so far; the others are untouched memory.
+        [[nodiscard]] std::uint32_t used() const noexcept { return record->used; }
+
         [[nodiscard]] bool idle() const noexcept {
-            for (std::size_t i = 0; i < used; ++i) {
+            for (std::size_t i = 0; i < used(); ++i) {
                 if (slots[i].next == &slots[i]) return false;
             }
             return true;
         }
         [[nodiscard]] std::size_t retired() const noexcept {
             std::size_t count = 0;
-            for (std::size_t i = 0; i < used; ++i) {
+            for (std::size_t i = 0; i < used(); ++i) {
                 if (slots[i].generation == slot_registry::last_generation) ++count;
             }
             return count;
         }
 
         slot* slots = nullptr;
-        std::size_t used = 0;         // slots made so far; the others are untouched memory
+        slot_registry::record* record = nullptr;
         chunk* next = nullptr;        // in its chunk_list
         chunk* next_fresh = nullptr;  // while it has slots never used: in the pool's fresh_
         std::uint32_t number = 0;
         std::uint32_t generation = 0;  // that its slots start with
     };
 
+    static slot* slots_of(const slot_registry::record& r) noexcept {
+        // relaxed: the pool's lock orders it, or else it is a hint.
+        return static_cast<slot*>(r.slots.load(std::memory_order_relaxed));
+    }
+
     static slot& slot_of(const T& value) noexcept {
-        return *reinterpret_cast<slot*>(const_cast<T*>(&value));
+        constexpr std::size_t before =
+            (2 * sizeof(void*) + alignof(T) - 1) / alignof(T) * alignof(T);
+        static_assert(sizeof(slot) >= before + sizeof(T) && alignof(T) <= 64);
+        auto* const bytes = reinterpret_cast<std::byte*>(const_cast<T*>(&value));
+        return *reinterpret_cast<slot*>(bytes - before);
     }
 
     // Makes what a chunk has to offer available: its free slots and those never used.
     void insert(chunk* c) noexcept {
-        for (std::size_t i = c->used; i-- > 0;) {
+        for (std::size_t i = c->used(); i-- > 0;) {
             slot& s = c->slots[i];
             if (s.next == &s || s.generation == slot_registry::last_generation) continue;
             s.next = free_;
             free_ = &s;
         }
-        if (c->used < chunk_slots) c->next_fresh = std::exchange(fresh_, c);
+        if (c->used() < chunk_slots) c->next_fresh = std::exchange(fresh_, c);
         chunks_.push(c);
     }
 
@@ -297,13 +329,16 @@ private:
     slot* fresh_slot() noexcept {
         chunk* const c = fresh_;
         if (c == nullptr) return nullptr;
-        slot* const s = ::new (static_cast<void*>(&c->slots[c->used])) slot;
+        const std::uint32_t place = c->used();
+        slot* const s = ::new (static_cast<void*>(&c->slots[place])) slot;
         s->generation = c->generation;
-        s->index = c->number << chunk_bits | static_cast<std::uint32_t>(c->used);
-        if (++c->used == chunk_slots) fresh_ = c->next_fresh;
+        s->index = c->number << chunk_bits | place;
+        c->record->used = place + 1;
+        if (place + 1 == chunk_slots) fresh_ = c->next_fresh;
         return s;
     }
 
+    const void* const owner_;
     chunk_list chunks_;
     slot* free_ = nullptr;    // linked through next; the last freed is taken first: it is warm
     chunk* fresh_ = nullptr;  // the chunks with slots never used, linked through next_fresh

@@ -42,6 +42,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace verge {
@@ -66,6 +67,17 @@ struct shard_counters {
     std::uint64_t rejected = 0;
 };
 
+/// Whether the destructor of this payload has nothing to do, so that it need not be called.  A
+/// payload type may know that of each value: a callback does.
+template <class Payload>
+[[nodiscard]] bool destroyed_silently(const Payload& payload) noexcept {
+    if constexpr (requires { payload.destroyed_silently(); }) {
+        return payload.destroyed_silently();
+    } else {
+        return std::is_trivially_destructible_v<Payload>;
+    }
+}
+
 template <class Payload, class Platform>
 class alignas(64) timer_shard {
     enum class state : std::uint8_t { free, armed, due, running };
@@ -77,12 +89,13 @@ public:
         entry(const entry&) = delete;
         entry& operator=(const entry&) = delete;
 
+        std::uint32_t turn = 0;
+        state now = state::free;
+        bool over = false;    // running, and cancelled meanwhile: it is not to run again
+        bool silent = false;  // nothing would be seen of the payload's destruction
         union {
             Payload payload;  // lives while the timer is armed, due or running
         };
-        std::uint32_t turn = 0;
-        state now = state::free;
-        bool over = false;  // running, and cancelled meanwhile: it is not to run again
     };
     using pool = slot_pool<entry>;
     using chunk_list = typename pool::chunk_list;
@@ -118,21 +131,28 @@ public:
         make(static_cast<void*>(std::addressof(e->payload)));
         e->now = state::armed;
         e->over = false;
+        e->silent = destroyed_silently(e->payload);
         place(wheel_, *e);
         ++counters_.scheduled;
         return {timer_id(pool::id_of(*e)), lower_nearest(e->deadline()), false};
     }
 
     /// Ends a timer that has not begun, and destroys its payload outside the lock.
-    cancel_result cancel(timer_id id) noexcept {
+    cancel_result cancel(timer_id id, const slot_registry::record& record) noexcept {
+        pool::prefetch(id.value(), record);
         lock_.lock();
-        entry* const e = pool_.find(id.value());
+        entry* const e = pool_.find(id.value(), record);
         if (e == nullptr || e->now == state::running) {
             if (e != nullptr) e->over = true;
             lock_.unlock();
             return e == nullptr ? cancel_result::gone : cancel_result::running;
         }
         ++counters_.cancelled;
+        if (e->silent) {  // no need to move it out, nor to look at it at all
+            discard(*e);
+            lock_.unlock();
+            return cancel_result::cancelled;
+        }
         const Payload doomed = release(*e);
         lock_.unlock();
         return cancel_result::cancelled;
@@ -328,9 +348,6 @@ public:
         return nearest_.load(std::memory_order_seq_cst);
     }
 
-    /// The address that slot_pool::owner_of() gives for ids of this shard.
-    [[nodiscard]] const void* owner_address() const noexcept { return &pool_; }
-
 private:
     entry* find_due(const due_timer& due) noexcept VERGE_REQUIRES(lock_) {
         entry* const e = pool_.find(due.id.value());
@@ -364,12 +381,17 @@ private:
 
     // armed or due -> free.  The payload goes to the caller, who destroys it outside the lock.
     [[nodiscard]] Payload release(entry& e) noexcept VERGE_REQUIRES(lock_) {
-        wheel_.cancel(e);
         Payload doomed(std::move(e.payload));
         std::destroy_at(std::addressof(e.payload));
+        discard(e);
+        return doomed;
+    }
+
+    // armed or due -> free, of a timer whose payload is gone, or needs no destructor.
+    void discard(entry& e) noexcept VERGE_REQUIRES(lock_) {
+        wheel_.cancel(e);
         e.now = state::free;
         pool_.free(e);
-        return doomed;
     }
 
     tick lower_nearest(tick deadline) noexcept VERGE_REQUIRES(lock_) {
@@ -396,7 +418,7 @@ private:
     std::size_t running_ VERGE_GUARDED_BY(lock_) = 0;
     shard_counters counters_ VERGE_GUARDED_BY(lock_);
     atomic<std::uint32_t> ended_{0};  // a futex: changes when a callback ended and somebody waits
-    pool pool_ VERGE_GUARDED_BY(lock_);
+    pool pool_ VERGE_GUARDED_BY(lock_){pool::unlimited, this};  // ids lead to this shard
     // After the pool: destroyed first, so that no timer of a dead slot is linked.
     timing_wheel<entry> wheel_ VERGE_GUARDED_BY(lock_);
 };

@@ -296,20 +296,20 @@ private:
             least_first_[at.level] |= at.bit();
             return;
         }
-        wheel_link* const first = last->next_;
+        wheel_link* const old_last = last;
+        wheel_link* const first = old_last->next_;
         timer.next_ = first;
-        timer.prev_ = last;
-        last->next_ = &timer;
+        timer.prev_ = old_last;
+        old_last->next_ = &timer;
         first->prev_ = &timer;
-        // Whether a deadline is in order is often a matter of chance: no branch may depend on it.
-        const bool disorder = timer.deadline_ < as_timer(last).deadline_;
-        const bool least = timer.deadline_ < as_timer(first).deadline_;
         const bool known = ((least_first_[at.level] >> at.slot) & 1U) != 0;
-        const bool new_least = disorder & least & known;
-        // Strictly less than all: it stays in front, in order, and W2 cannot be hurt.
-        if (new_least) [[unlikely]]
+        if (known && timer.deadline_ < as_timer(first).deadline_) [[unlikely]] {
+            // Strictly less than all: it stays in front, in order, and W2 cannot be hurt.
             return;
+        }
         last = &timer;
+        // Whether it is in order with its neighbour is a matter of chance: no branch on that.
+        const bool disorder = timer.deadline_ < as_timer(old_last).deadline_;
         sorted_[at.level] &= ~(std::uint64_t{disorder} << at.slot);
     }
 
