@@ -19,6 +19,7 @@
 #include <verge/io/async_result.hpp>
 #include <verge/io/basic_waitable_timer.hpp>
 #include <verge/io/boottime_timer.hpp>
+#include <verge/io/buffer.hpp>
 #include <verge/io/cancel_after.hpp>
 #include <verge/io/cancellation.hpp>
 #include <verge/io/deferred.hpp>
@@ -29,7 +30,9 @@
 #include <verge/io/executor_work_guard.hpp>
 #include <verge/io/high_resolution_timer.hpp>
 #include <verge/io/io_context.hpp>
+#include <verge/io/ip/tcp.hpp>
 #include <verge/io/periodic_timer.hpp>
+#include <verge/io/posix/descriptor.hpp>
 #include <verge/io/post.hpp>
 #include <verge/io/redirect_error.hpp>
 #include <verge/io/steady_timer.hpp>

@@ -553,6 +553,11 @@ std::size_t reactor::cancel(descriptor& of) noexcept {
     return doomed.finish_all(canceled, nullptr);
 }
 
+void reactor::cancel_all() noexcept {
+    for (descriptor* d = core_->all; d != nullptr; d = d->next)
+        cancel(*d);
+}
+
 bool reactor::cancel(descriptor& of, fd_event event, fd_operation& operation) noexcept {
     {
         const std::lock_guard hold(of.lock);

@@ -14,6 +14,10 @@ namespace {
 constexpr unsigned reactor_every = 64;
 // If they last for longer than this, timers and descriptors wait too long: fewer, the next time.
 constexpr duration long_while = std::chrono::microseconds(100);
+// A sleep that a post ends sooner than this was not worth its two system calls: before the next one
+// the leader looks for posts for a moment, about as long as going to sleep takes.
+constexpr duration short_sleep = std::chrono::microseconds(30);
+constexpr unsigned spins = 64;
 
 }  // namespace
 
@@ -75,8 +79,10 @@ scheduler::scheduler(execution_context& context, threading mode)
 scheduler::~scheduler() = default;
 
 void scheduler::shutdown() {
-    // Destroying one may post others.
+    // Destroying one may post others, and begin others.
     for (;;) {
+        // relaxed: nobody else is here.
+        if (reactor* const r = reactor_.load(std::memory_order_relaxed)) r->cancel_all();
         op_queue doomed;
         lock_.lock();
         doomed.append(queue_);
@@ -217,6 +223,7 @@ void scheduler::unlock_and_wake() noexcept {
     if (!queue_.empty() || (has_reactor && !leading_)) {
         woken = pop_idle();
         if (woken == nullptr && !queue_.empty()) interrupt = std::exchange(blocked_, false);
+        if (spinning_) hint_.store(true, std::memory_order_relaxed);  // relaxed: under the lock
     } else if (idle_ != nullptr || blocked_) {
         if (out_of_work()) stop_locked(woken, interrupt);
     }
@@ -366,6 +373,10 @@ operation* scheduler::next_slowly(thread_info& me, time_point until, bool block)
 void scheduler::lead(thread_info& me, time_point until, bool block) {
     const bool empty = mode_ != threading::safe ? me.mine.empty() : queue_.empty();
     leading_ = true;
+    if (block && empty && spin_next_ && spin_for_posts()) {
+        leading_ = false;
+        return;
+    }
     blocked_ = block && empty;
     const time_point now = steady_source{}.now();
     if (!empty && last_look_ != time_point{}) {
@@ -376,19 +387,37 @@ void scheduler::lead(thread_info& me, time_point until, bool block) {
     const time_point limit = blocked_ ? until : time_point::min();
     thread_info* woken = nullptr;
     if (!empty && mode_ == threading::safe) woken = pop_idle();
+    const bool may_sleep = blocked_;
     lock_.unlock();
     finish(woken, false);
     ready_sink sink;
     // relaxed: set under the lock.
     reactor_.load(std::memory_order_relaxed)->wait(limit, &sink, me.punctual ? &me.slack : nullptr);
+    const bool soon = may_sleep && sink.count == 0 && steady_source{}.now() - now < short_sleep;
     lock_.lock();
     leading_ = false;
     blocked_ = false;
+    if (may_sleep) spin_next_ = soon && !queue_.empty();
     since_reactor_ = 0;
     me.grace = sink.count > 0 ? sink.count - 1 : 0;  // one is taken now
     // relaxed: under the lock.
     outstanding_.fetch_sub(sink.finished, std::memory_order_relaxed);
     (mode_ != threading::safe ? me.mine : queue_).append(sink.ready);
+}
+
+// Under the lock, which it gives up: whether something was posted within a moment.
+bool scheduler::spin_for_posts() noexcept {
+    spinning_ = true;
+    hint_.store(false, std::memory_order_relaxed);  // relaxed: under the lock
+    lock_.unlock();
+    for (unsigned i = 0; i < spins; ++i) {
+        // relaxed: what it is a sign of is looked at under the lock.
+        if (hint_.load(std::memory_order_relaxed)) break;
+        spin_platform::pause();
+    }
+    lock_.lock();
+    spinning_ = false;
+    return !queue_.empty() || stopped();
 }
 
 // Under the lock: sleeps without it until woken, or `until`.

@@ -18,6 +18,8 @@ timer_service& timer_service::of(scheduler& loop) {
 
 // Under the timer's lock: takes all waits out.  Its slot is still armed.
 std::size_t timer_service::take(loop_timer& timer, op_queue& to, bool aborted) noexcept {
+    // relaxed: under the lock; the look in expires_at() needs no more.
+    timer.pending_.store(false, std::memory_order_relaxed);
     if (std::exchange(timer.has_slots_, false)) [[unlikely]] {
         timer.waits_.for_each([](wait_operation& op) { op.set_owner(nullptr); });
     }
@@ -38,32 +40,33 @@ void timer_service::disarm(timer_id id) noexcept {
     }
 }
 
+void timer_service::set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept {
+    std::uint8_t bits = 0;
+    if (slack > duration(1)) [[unlikely]] {
+        const auto count = static_cast<std::uint64_t>(slack.count());
+        bits = static_cast<std::uint8_t>(std::bit_width(count) - 1);
+    }
+    // relaxed, twice: two numbers that a wait reads under the lock; see W5.
+    timer.slack_bits_.store(bits, std::memory_order_relaxed);
+    timer.expiry_.store(expiry.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+time_point timer_service::expiry_of(const loop_timer& timer) noexcept {
+    // relaxed: as in set_expiry().
+    return time_point(duration(timer.expiry_.load(std::memory_order_relaxed)));
+}
+
 std::size_t timer_service::expires_at(loop_timer& timer, time_point expiry,
                                       duration slack) noexcept {
-    op_queue ended;
-    std::size_t count = 0;
-    timer_id id;
-    {
-        const lock_scope hold(timer.lock_);
-        timer.expiry_ = expiry;
-        timer.slack_bits_ =
-            slack <= duration(1)
-                ? std::uint8_t{0}
-                : static_cast<std::uint8_t>(
-                      std::bit_width(static_cast<std::uint64_t>(slack.count())) - 1);
-        if (timer.waits_.empty()) [[likely]]
-            return 0;
-        count = take(timer, ended, true);
-        id = std::exchange(timer.id_, {});
-    }
-    disarm(id);
-    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
+    // relaxed: who began a wait before this call, in whatever order that is, is seen to have.
+    const std::size_t count =
+        timer.pending_.load(std::memory_order_relaxed) ? cancel(timer) : std::size_t{0};
+    set_expiry(timer, expiry, slack);
     return count;
 }
 
 time_point timer_service::expiry(const loop_timer& timer) const noexcept {
-    const lock_scope hold(timer.lock_);
-    return timer.expiry_;
+    return expiry_of(timer);
 }
 
 std::size_t timer_service::cancel(loop_timer& timer) noexcept {
@@ -91,7 +94,10 @@ std::size_t timer_service::cancel_one(loop_timer& timer) noexcept {
         if (timer.has_slots_) op->set_owner(nullptr);
         op->abort();
         ended.push(op);
-        if (timer.waits_.empty()) id = std::exchange(timer.id_, {});
+        if (timer.waits_.empty()) {
+            timer.pending_.store(false, std::memory_order_relaxed);  // relaxed: as in take()
+            id = std::exchange(timer.id_, {});
+        }
     }
     if (id) disarm(id);
     loop_.post_announced(ended, 1);
@@ -107,7 +113,10 @@ void timer_service::cancel(loop_timer& timer, wait_operation* op) noexcept {
         op->set_owner(nullptr);
         op->abort();
         ended.push(op);
-        if (timer.waits_.empty()) id = std::exchange(timer.id_, {});
+        if (timer.waits_.empty()) {
+            timer.pending_.store(false, std::memory_order_relaxed);  // relaxed: as in take()
+            id = std::exchange(timer.id_, {});
+        }
     }
     if (id) disarm(id);
     loop_.post_announced(ended, 1);
@@ -125,6 +134,7 @@ void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
             op->set_owner(&timer);
         }
         timer.waits_.push(op);
+        timer.pending_.store(true, std::memory_order_relaxed);  // relaxed: as in take()
     } catch (...) {
         loop_.work_finished();
         throw;
@@ -135,11 +145,13 @@ void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
 // last one: the timer stands in a slot like all others, from which the end of the context takes it.
 void timer_service::arm(loop_timer& timer) {
     const reactor_timer_ref::plain what{&timer};
-    const time_point at = std::min(timer.expiry_, last_time);
-    if (timer.slack_bits_ == 0) [[likely]] {
+    const time_point at = std::min(expiry_of(timer), last_time);
+    // relaxed: as in set_expiry().
+    const std::uint8_t bits = timer.slack_bits_.load(std::memory_order_relaxed);
+    if (bits == 0) [[likely]] {
         timer.id_ = reactor_.timers().emplace(at, what);
     } else {
-        const duration slack(std::int64_t{1} << timer.slack_bits_);
+        const duration slack(std::int64_t{1} << bits);
         timer.id_ = reactor_.timers().arm_between(
             at, std::min(deadline_after(at, slack), last_time), reactor_timer_ref(what));
     }
@@ -160,9 +172,13 @@ void timer_service::move(loop_timer& from, loop_timer& to) noexcept {
     timer_id id;
     {
         const lock_scope hold(from.lock_);
-        to.expiry_ = from.expiry_;
-        to.slack_bits_ = from.slack_bits_;
+        // relaxed, all: nobody else uses them.
+        to.slack_bits_.store(from.slack_bits_.load(std::memory_order_relaxed),
+                             std::memory_order_relaxed);
+        to.expiry_.store(from.expiry_.load(std::memory_order_relaxed), std::memory_order_relaxed);
         if (from.waits_.empty()) return;
+        from.pending_.store(false, std::memory_order_relaxed);
+        to.pending_.store(true, std::memory_order_relaxed);
         to.waits_ = std::exchange(from.waits_, {});
         to.has_slots_ = std::exchange(from.has_slots_, false);
         id = std::exchange(from.id_, {});

@@ -254,6 +254,9 @@ public:
     std::size_t cancel(descriptor& of, fd_event event) noexcept;
     std::size_t cancel(descriptor& of) noexcept;
 
+    /// Ends what is pending on all descriptors.  Nobody else may use the reactor meanwhile.
+    void cancel_all() noexcept;
+
     /// Ends one operation, if it is pending.
     bool cancel(descriptor& of, fd_event event, fd_operation& operation) noexcept;
 

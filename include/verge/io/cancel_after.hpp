@@ -4,7 +4,8 @@
 //     socket.async_read_some(buffer, verge::cancel_at(deadline, verge::use_future));
 //     timer.async_wait(verge::cancel_after(5s))(handler);      // alone: with the default token
 //
-//     verge::with_timeout(socket.async_read_some(buffer), 5s)(handler);     // examples/echo.cpp
+//     verge::with_timeout(socket.async_read_some(buffer), 5s)(handler);     //
+//     examples/echo_server.cpp
 //
 // cancel_after and cancel_at, as in Asio, leave the operation's own result: operation_aborted if
 // the time ran out.  with_timeout tells the two apart: error::timed_out if it was the time,

@@ -146,6 +146,7 @@ private:
     void unlock_and_wake() noexcept;
     void finish(thread_info* woken, bool interrupt) noexcept;
     void park(thread_info& me, time_point until) noexcept;
+    [[nodiscard]] bool spin_for_posts() noexcept;
 
     const threading mode_;
     optional_lock lock_;
@@ -157,10 +158,13 @@ private:
     unsigned since_reactor_ = 0;   // operations taken since the reactor was last looked at
     unsigned every_ = 64;          // after so many it is overdue; fewer where they last long
     time_point last_look_ = {};    // at the reactor, while there was work; else 0
+    bool spin_next_ = false;       // the last sleep was ended very soon by a post
+    bool spinning_ = false;        // the leader looks at hint_ for a moment before it sleeps
     std::atomic<reactor*> reactor_{nullptr};  // set once, under lock_
     std::atomic<timer_service*> timers_{nullptr};
     std::atomic<std::ptrdiff_t> outstanding_{0};
     std::atomic<bool> stopped_{false};
+    std::atomic<bool> hint_{false};  // to a leader that spins: something was posted
     std::unique_ptr<reactor> reactor_owner_;
     reactor_system* system_ = nullptr;
 };

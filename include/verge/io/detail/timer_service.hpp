@@ -14,6 +14,8 @@
 //   W3  When a timer is destroyed or moved, nobody holds its address: cancel_and_wait has seen to
 //       it.  The reactor holds it only between begin() and end(), where it takes no user's lock.
 //   W4  A wait is counted as the scheduler's work from wait() until it is in a queue of that.
+//   W5  Setting the expiry is cancel(), then a store.  A wait that begins at that very moment in
+//       another thread has the old expiry or the new one; who can tell the order gets what he says.
 // Locks: the timer's, then the shard's, then (to set the timerfd) the reactor's.
 
 #pragma once
@@ -26,6 +28,7 @@
 #include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/execution_context.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,10 +43,12 @@ public:
 
 private:
     friend class timer_service;
-    mutable spin_lock lock_;
-    bool has_slots_ = false;       // a wait has a cancellation slot
-    std::uint8_t slack_bits_ = 0;  // 2^that is the slack, in nanoseconds; 0: none
-    time_point expiry_{};
+    spin_lock lock_;
+    bool has_slots_ = false;  // a wait has a cancellation slot
+    // Written under the lock, but for an idle timer's new expiry: see expires_at().
+    std::atomic<bool> pending_{false};         // there are waits
+    std::atomic<std::uint8_t> slack_bits_{0};  // 2^that is the slack, in nanoseconds; 0: none
+    std::atomic<time_point::rep> expiry_{0};
     timer_id id_;
     wait_ring waits_;
 };
@@ -78,6 +83,8 @@ public:
 private:
     void shutdown() override;
     static std::size_t take(loop_timer& timer, op_queue& to, bool aborted) noexcept;
+    static void set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept;
+    static time_point expiry_of(const loop_timer& timer) noexcept;
     void arm(loop_timer& timer);
     void disarm(timer_id id) noexcept;
 
