@@ -35,6 +35,7 @@
 #include <verge/io/posix/descriptor.hpp>
 #include <verge/io/post.hpp>
 #include <verge/io/redirect_error.hpp>
+#include <verge/io/signal_set.hpp>
 #include <verge/io/steady_timer.hpp>
 #include <verge/io/strand.hpp>
 #include <verge/io/system_timer.hpp>

@@ -34,6 +34,10 @@ timespec to_timespec(duration d) noexcept {
     return {static_cast<time_t>(seconds.count()), static_cast<long>((d - seconds).count())};
 }
 
+time_point to_time(tick at) noexcept {
+    return time_point(duration(static_cast<duration::rep>(at)));
+}
+
 [[noreturn]] void refuse(const char* call) {
     throw std::system_error(errno, std::system_category(), call);
 }
@@ -469,7 +473,7 @@ std::size_t reactor::expire_due(void* sink) {
             if (!timer) continue;
             const detail::running_scope inside(&timers_, batch[i].id);
             if (void* const object = timer.payload().plain_object()) {
-                expired_(object, batch[i].id, sink);
+                expired_(object, batch[i].id, to_time(batch[i].deadline), sink);
             } else {
                 timer.payload().timer().expire(batch[i].id, sink);
             }

@@ -391,6 +391,7 @@ void scheduler::lead(thread_info& me, time_point until, bool block) {
     lock_.unlock();
     finish(woken, false);
     ready_sink sink;
+    sink.loop = this;
     // relaxed: set under the lock.
     reactor_.load(std::memory_order_relaxed)->wait(limit, &sink, me.punctual ? &me.slack : nullptr);
     const bool soon = may_sleep && sink.count == 0 && steady_source{}.now() - now < short_sleep;

@@ -46,7 +46,9 @@ void timer_service::set_expiry(loop_timer& timer, time_point expiry, duration sl
         const auto count = static_cast<std::uint64_t>(slack.count());
         bits = static_cast<std::uint8_t>(std::bit_width(count) - 1);
     }
-    // relaxed, twice: two numbers that a wait reads under the lock; see W5.
+    // relaxed, all: numbers that a wait reads under the lock; see W5.  The slot was armed for no
+    // later than the old expiry, so only an earlier one uncovers it.
+    if (expiry < expiry_of(timer)) timer.covered_.store(false, std::memory_order_relaxed);
     timer.slack_bits_.store(bits, std::memory_order_relaxed);
     timer.expiry_.store(expiry.time_since_epoch().count(), std::memory_order_relaxed);
 }
@@ -72,54 +74,43 @@ time_point timer_service::expiry(const loop_timer& timer) const noexcept {
 std::size_t timer_service::cancel(loop_timer& timer) noexcept {
     op_queue ended;
     std::size_t count = 0;
-    timer_id id;
     {
         const lock_scope hold(timer.lock_);
-        if (timer.waits_.empty()) return 0;
-        count = take(timer, ended, true);
-        id = std::exchange(timer.id_, {});
+        count = take(timer, ended, true);  // the slot stays: see Lazy slots
     }
-    disarm(id);
     loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
     return count;
 }
 
 std::size_t timer_service::cancel_one(loop_timer& timer) noexcept {
     op_queue ended;
-    timer_id id;
     {
         const lock_scope hold(timer.lock_);
         wait_operation* const op = timer.waits_.pop();
         if (op == nullptr) return 0;
-        if (timer.has_slots_) op->set_owner(nullptr);
-        op->abort();
-        ended.push(op);
-        if (timer.waits_.empty()) {
-            timer.pending_.store(false, std::memory_order_relaxed);  // relaxed: as in take()
-            id = std::exchange(timer.id_, {});
-        }
+        end_one(timer, op, ended);
     }
-    if (id) disarm(id);
     loop_.post_announced(ended, 1);
     return 1;
 }
 
 void timer_service::cancel(loop_timer& timer, wait_operation* op) noexcept {
     op_queue ended;
-    timer_id id;
     {
         const lock_scope hold(timer.lock_);
         if (!timer.waits_.remove(op)) return;
-        op->set_owner(nullptr);
-        op->abort();
-        ended.push(op);
-        if (timer.waits_.empty()) {
-            timer.pending_.store(false, std::memory_order_relaxed);  // relaxed: as in take()
-            id = std::exchange(timer.id_, {});
-        }
+        end_one(timer, op, ended);
     }
-    if (id) disarm(id);
     loop_.post_announced(ended, 1);
+}
+
+// Under the timer's lock: a wait that was taken out.
+void timer_service::end_one(loop_timer& timer, wait_operation* op, op_queue& to) noexcept {
+    if (timer.has_slots_) op->set_owner(nullptr);
+    op->abort();
+    to.push(op);
+    // relaxed: as in take().
+    if (timer.waits_.empty()) timer.pending_.store(false, std::memory_order_relaxed);
 }
 
 void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
@@ -127,42 +118,91 @@ void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
         return op->destroy();
     loop_.work_started();
     try {
-        const lock_scope hold(timer.lock_);
-        if (timer.waits_.empty()) arm(timer);
-        if (has_slot) {
-            timer.has_slots_ = true;
-            op->set_owner(&timer);
+        while (!try_wait(timer, op, has_slot)) {
+            // The reactor has just begun the old slot, and wants the timer's lock to see what it is
+            // for.  Nobody may hold the timer's address for a slot that is not the timer's (W3).
+            disarm(slot_of(timer));
         }
-        timer.waits_.push(op);
-        timer.pending_.store(true, std::memory_order_relaxed);  // relaxed: as in take()
     } catch (...) {
         loop_.work_finished();
         throw;
     }
 }
 
-// Under the timer's lock, so that nobody finds waits without an id.  A time that never comes is the
-// last one: the timer stands in a slot like all others, from which the end of the context takes it.
-void timer_service::arm(loop_timer& timer) {
-    const reactor_timer_ref::plain what{&timer};
-    const time_point at = std::min(expiry_of(timer), last_time);
-    // relaxed: as in set_expiry().
-    const std::uint8_t bits = timer.slack_bits_.load(std::memory_order_relaxed);
-    if (bits == 0) [[likely]] {
-        timer.id_ = reactor_.timers().emplace(at, what);
-    } else {
-        const duration slack(std::int64_t{1} << bits);
-        timer.id_ = reactor_.timers().arm_between(
-            at, std::min(deadline_after(at, slack), last_time), reactor_timer_ref(what));
+bool timer_service::try_wait(loop_timer& timer, wait_operation* op, bool has_slot) {
+    const lock_scope hold(timer.lock_);
+    // With waits the slot is right already.  relaxed: under the lock.
+    if (timer.waits_.empty() && (!timer.id_ || !timer.covered_.load(std::memory_order_relaxed)) &&
+        !arm(timer)) {
+        return false;
     }
+    if (has_slot) {
+        timer.has_slots_ = true;
+        op->set_owner(&timer);
+    }
+    timer.waits_.push(op);
+    timer.pending_.store(true, std::memory_order_relaxed);  // relaxed: as in take()
+    return true;
 }
 
-void timer_service::expired(void* object, timer_id id, void* sink) {
+timer_id timer_service::slot_of(loop_timer& timer) noexcept {
+    const lock_scope hold(timer.lock_);
+    return timer.id_;
+}
+
+// Under the timer's lock, so that nobody finds waits without an id: gives the timer a slot for its
+// expiry.  False if the reactor is about to look at the one it has.  A time that never comes is the
+// last one: the timer stands in a slot like all others, from which the end of the context takes it.
+bool timer_service::arm(loop_timer& timer) {
+    const reactor_timer_ref::plain what{&timer};
+    const time_point at = std::min(expiry_of(timer), last_time);
+    auto& timers = reactor_.timers();
+    // relaxed: as in set_expiry().
+    const std::uint8_t bits = timer.slack_bits_.load(std::memory_order_relaxed);
+    const bool exact = bits == 0;
+    if (timer.id_) {
+        if (exact) {
+            const reschedule_result result = timers.rearm(timer.id_, at);
+            if (result == reschedule_result::running) return false;
+            if (result == reschedule_result::pending) {
+                timer.covered_.store(true, std::memory_order_relaxed);  // relaxed: under the lock
+                return true;
+            }
+        } else if (timers.cancel(timer.id_) == cancel_result::running) {
+            return false;
+        }
+        timer.id_ = {};
+    }
+    if (exact) {
+        timer.id_ = timers.emplace(at, what);
+    } else {
+        const duration slack(std::int64_t{1} << bits);
+        timer.id_ = timers.arm_between(at, std::min(deadline_after(at, slack), last_time),
+                                       reactor_timer_ref(what));
+    }
+    timer.covered_.store(exact, std::memory_order_relaxed);  // relaxed: under the lock
+    return true;
+}
+
+void timer_service::expired(void* object, timer_id id, time_point deadline, void* sink) {
     loop_timer& timer = *static_cast<loop_timer*>(object);
     auto& to = *static_cast<ready_sink*>(sink);
     const lock_scope hold(timer.lock_);
     if (timer.id_ != id) return;  // W2
     timer.id_ = {};
+    if (timer.waits_.empty()) return;
+    if (expiry_of(timer) > deadline && to.loop != nullptr) {
+        // It was armed for a wait that was cancelled; what counts comes later.
+        try {
+            static_cast<void>(to.loop->timers()->arm(timer));  // it has no slot: true
+            return;
+        } catch (...) {  // no memory for a slot: then they end
+            const std::size_t count = take(timer, to.ready, true);
+            to.count += count;
+            to.finished += static_cast<std::ptrdiff_t>(count);
+            return;
+        }
+    }
     const std::size_t count = take(timer, to.ready, false);
     to.count += count;
     to.finished += static_cast<std::ptrdiff_t>(count);
@@ -176,22 +216,24 @@ void timer_service::move(loop_timer& from, loop_timer& to) noexcept {
         to.slack_bits_.store(from.slack_bits_.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);
         to.expiry_.store(from.expiry_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        if (from.waits_.empty()) return;
         from.pending_.store(false, std::memory_order_relaxed);
-        to.pending_.store(true, std::memory_order_relaxed);
+        from.covered_.store(false, std::memory_order_relaxed);
+        to.covered_.store(false, std::memory_order_relaxed);  // relaxed: as above
+        to.pending_.store(!from.waits_.empty(), std::memory_order_relaxed);
         to.waits_ = std::exchange(from.waits_, {});
         to.has_slots_ = std::exchange(from.has_slots_, false);
         id = std::exchange(from.id_, {});
     }
-    disarm(id);
+    if (id) disarm(id);
     op_queue ended;
     std::size_t count = 0;
     {
         const lock_scope hold(to.lock_);
+        if (to.waits_.empty()) return;
         if (to.has_slots_) to.waits_.for_each([&](wait_operation& op) { op.set_owner(&to); });
         try {
-            arm(to);
-        } catch (...) {  // no memory for a slot: then they end
+            static_cast<void>(arm(to));  // it has no slot: true
+        } catch (...) {                  // no memory for a slot: then they end
             count = take(to, ended, true);
         }
     }
@@ -199,7 +241,16 @@ void timer_service::move(loop_timer& from, loop_timer& to) noexcept {
 }
 
 void timer_service::destroy(loop_timer& timer) noexcept {
-    cancel(timer);
+    op_queue ended;
+    std::size_t count = 0;
+    timer_id id;
+    {
+        const lock_scope hold(timer.lock_);
+        count = take(timer, ended, true);
+        id = std::exchange(timer.id_, {});
+    }
+    if (id) disarm(id);
+    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
 }
 
 void timer_service::shutdown() {
@@ -212,7 +263,7 @@ void timer_service::shutdown() {
             const auto timer = timers.begin(batch[i]);
             if (!timer) continue;
             if (void* const object = timer.payload().plain_object()) {
-                expired(object, batch[i].id, &doomed);
+                expired(object, batch[i].id, never, &doomed);
             }
             timers.end(timer);
         }

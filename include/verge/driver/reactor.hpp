@@ -200,7 +200,7 @@ public:
         std::size_t shards = timer_service_options{}.shards;
         reactor_system* system = nullptr;  ///< nullptr: the kernel.  Must outlive the reactor.
         /// Called by wait() for plain objects whose time has come; must not throw.
-        void (*expired)(void* object, timer_id id, void* sink) = nullptr;
+        void (*expired)(void* object, timer_id id, time_point deadline, void* sink) = nullptr;
     };
 
     /// A file descriptor that is registered here.

@@ -401,6 +401,53 @@ TEST(Timer, ASteadyStateAllocatesNothing) {
     EXPECT_FALSE(next.struck());
 }
 
+TEST(Timer, ACancelledWaitLeavesItsSlotForTheNext) {
+    io_context io(1);
+    loop_steady_timer timer(io);
+    for (int i = 0; i < 100; ++i) {
+        timer.expires_after(1h);
+        timer.async_wait([](std::error_code error) { EXPECT_TRUE(error); });
+        timer.cancel();
+    }
+    EXPECT_EQ(io.run(), 100U);
+    EXPECT_EQ(io.loop().use_reactor().timers().stats().scheduled, 1U);
+    EXPECT_EQ(io.loop().use_reactor().timers().stats().rescheduled, 0U);
+}
+
+TEST(Timer, ALaterExpiryIsNotCutShortByAnEarlierOne) {
+    io_context io(1);
+    loop_steady_timer timer(io, 1ms);
+    timer.async_wait([](std::error_code error) { EXPECT_EQ(error, error::operation_aborted); });
+    timer.expires_after(4ms);  // later than what the slot is armed for
+    bool fired = false;
+    timer.async_wait([&](std::error_code error) {
+        EXPECT_FALSE(error);
+        EXPECT_GE(now(), timer.expiry());
+        fired = true;
+    });
+    io.run();
+    EXPECT_TRUE(fired);
+}
+
+TEST(Timer, AnEarlierExpiryIsNotKeptWaitingByALaterOne) {
+    io_context io(1);
+    loop_steady_timer timer(io, 1h);
+    timer.async_wait([](std::error_code error) { EXPECT_EQ(error, error::operation_aborted); });
+    timer.expires_after(1ms);
+    bool fired = false;
+    timer.async_wait([&](std::error_code error) { fired = !error; });
+    io.run_for(40s);
+    EXPECT_TRUE(fired);
+    timer.expires_after(1h, 1s);
+    timer.async_wait([](std::error_code) {});
+    timer.expires_after(1ms, 10us);  // the same with slack
+    fired = false;
+    timer.async_wait([&](std::error_code error) { fired = !error; });
+    io.restart();
+    io.run_for(40s);
+    EXPECT_TRUE(fired);
+}
+
 TEST(Timer, FewTimerfdCallsPerExpiry) {
     io_context io(1);
     loop_steady_timer timer(io, 0ms);

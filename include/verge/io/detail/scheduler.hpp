@@ -60,8 +60,11 @@ private:
     const bool used_;
 };
 
+class scheduler;
+
 /// What the reactor's callbacks get as their sink: operations that became ready.
 struct ready_sink {
+    scheduler* loop = nullptr;  // that runs; nullptr: it ends
     op_queue ready;
     std::size_t count = 0;
     std::ptrdiff_t finished = 0;  // work that ended by becoming ready

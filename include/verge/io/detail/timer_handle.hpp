@@ -114,7 +114,7 @@ public:
     template <class Other>
     void assign(timer_handle<Clock, Traits, Other>&& other) {
         if (static_cast<const void*>(&other) == this) return;
-        home().cancel(timer_);
+        home().destroy(timer_);
         executor_ = other.executor();
         home_ = home_ref(other.home());
         home().move(other.timer(), timer_);
