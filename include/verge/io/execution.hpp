@@ -122,10 +122,10 @@ inline constexpr context_as_t<T> context_as{};
 
 /// Something that has execute(f), is copied without exceptions, and compares equal to its copies.
 template <class T>
-concept executor = std::is_nothrow_copy_constructible_v<T> && std::equality_comparable<T> &&
-    requires(const T& ex, void (*f)()) {
+concept executor = requires(const T& ex, void (*f)()) {
     ex.execute(f);
-};
+}
+&&std::is_nothrow_copy_constructible_v<T>&& std::equality_comparable<T>;
 
 }  // namespace execution
 
@@ -136,12 +136,11 @@ struct is_executor : std::bool_constant<execution::executor<T>> {};
 
 namespace detail {
 
+/// A context, and not merely something that has an executor: timers have one as well.
 template <class T>
-concept context_with_executor = requires(T& context) {
-    typename T::executor_type;
+concept context_with_executor = std::derived_from<T, execution_context> && requires(T& context) {
     context.get_executor();
-}
-&&!execution::executor<T>;
+};
 
 template <class Executor, class Property>
 concept has_require = requires(const Executor& ex, const Property& p) {

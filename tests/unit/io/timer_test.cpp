@@ -537,7 +537,6 @@ struct game_clock {
     using rep = duration::rep;
     using period = duration::period;
     using time_point = std::chrono::time_point<game_clock>;
-    static constexpr bool is_steady = false;
     static time_point now() noexcept { return current; }
     static inline time_point current{};
 };

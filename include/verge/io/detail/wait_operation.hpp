@@ -24,13 +24,13 @@ namespace verge::detail {
 class wait_operation : public operation {
 public:
     /// From now on it completes with operation_aborted.
-    void abort() { send({message::abort, nullptr}); }
+    void abort() { send({message::aborted, nullptr}); }
     /// Tells a wait that has a cancellation slot which timer holds it; nullptr: none any more.
-    void set_owner(void* timer) { send({message::owner, timer}); }
+    void set_owner(void* timer) { send({message::has_owner, timer}); }
 
 protected:
     struct message {
-        enum { abort, owner } kind;
+        enum { aborted, has_owner } kind;
         void* value;
     };
     using operation::operation;
@@ -113,7 +113,7 @@ private:
     static void run(void* owner, operation* base) {
         auto* const self = static_cast<wait_with_handler*>(base);
         if (const message* const m = message_in(owner)) {
-            if (m->kind == message::abort) {
+            if (m->kind == message::aborted) {
                 self->complete_by(&run<true>);
             } else {
                 self->owner_.set(m->value);
