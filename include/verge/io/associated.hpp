@@ -1,0 +1,238 @@
+// verge/io/associated.hpp -- the executor and the allocator that belong to a handler.
+//
+//     struct my_handler {
+//         using executor_type = verge::io_context::executor_type;
+//         executor_type get_executor() const noexcept;         // where it is to be called
+//         using allocator_type = my_allocator;
+//         allocator_type get_allocator() const noexcept;       // what its operations are made of
+//         void operator()(std::error_code);
+//     };
+//     verge::bind_executor(strand, handler)     gives any handler, or token, an executor
+//     verge::bind_allocator(allocator, handler) an allocator
+//
+// A handler that wraps another one says so by `wrapped_type` and `wrapped()`, and has then what
+// that one has.  Or specialise associated_executor and its like for your type.
+//
+// Thread safety: values.  Exceptions: none of their own.
+
+#pragma once
+
+#include <verge/io/async_result.hpp>
+#include <verge/io/execution.hpp>
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+/// Calls what it is given at once: the executor of handlers that have none.
+class inline_executor {
+public:
+    template <class F>
+    void execute(F&& f) const {
+        std::decay_t<F> own(std::forward<F>(f));
+        own();
+    }
+    friend constexpr bool operator==(inline_executor, inline_executor) noexcept { return true; }
+};
+
+namespace detail {
+
+template <class T>
+concept wraps_a_handler = requires(const T& t) {
+    typename T::wrapped_type;
+    t.wrapped();
+};
+template <class T>
+concept has_own_executor = requires(const T& t) {
+    typename T::executor_type;
+    t.get_executor();
+};
+template <class T>
+concept has_own_allocator = requires(const T& t) {
+    typename T::allocator_type;
+    t.get_allocator();
+};
+
+}  // namespace detail
+
+template <class T, class Default = inline_executor>
+struct associated_executor {
+    using type = Default;
+    static type get(const T&, const Default& otherwise = {}) noexcept { return otherwise; }
+};
+template <class T, class Default>
+requires detail::has_own_executor<T>
+struct associated_executor<T, Default> {
+    using type = typename T::executor_type;
+    static type get(const T& t) noexcept { return t.get_executor(); }
+    static type get(const T& t, const Default&) noexcept { return t.get_executor(); }
+};
+template <class T, class Default>
+requires(detail::wraps_a_handler<T> &&
+         !detail::has_own_executor<T>) struct associated_executor<T, Default> {
+    using inner = associated_executor<typename T::wrapped_type, Default>;
+    using type = typename inner::type;
+    static type get(const T& t) noexcept { return inner::get(t.wrapped()); }
+    static type get(const T& t, const Default& otherwise) noexcept {
+        return inner::get(t.wrapped(), otherwise);
+    }
+};
+template <class T, class Default>
+struct associated_executor<std::reference_wrapper<T>, Default> {
+    using inner = associated_executor<T, Default>;
+    using type = typename inner::type;
+    static type get(std::reference_wrapper<T> t) noexcept { return inner::get(t.get()); }
+    static type get(std::reference_wrapper<T> t, const Default& otherwise) noexcept {
+        return inner::get(t.get(), otherwise);
+    }
+};
+template <class T, class Default = inline_executor>
+using associated_executor_t = typename associated_executor<T, Default>::type;
+
+template <class T>
+[[nodiscard]] auto get_associated_executor(const T& t) noexcept {
+    return associated_executor<T>::get(t);
+}
+template <class T, class Executor>
+requires execution::executor<Executor>
+[[nodiscard]] auto get_associated_executor(const T& t, const Executor& otherwise) noexcept {
+    return associated_executor<T, Executor>::get(t, otherwise);
+}
+template <class T, class Context>
+requires(!execution::executor<Context>)
+    [[nodiscard]] auto get_associated_executor(const T& t, Context& otherwise) noexcept {
+    return associated_executor<T, typename Context::executor_type>::get(t,
+                                                                        otherwise.get_executor());
+}
+
+template <class T, class Default = std::allocator<void>>
+struct associated_allocator {
+    using type = Default;
+    static type get(const T&, const Default& otherwise = {}) noexcept { return otherwise; }
+};
+template <class T, class Default>
+requires detail::has_own_allocator<T>
+struct associated_allocator<T, Default> {
+    using type = typename T::allocator_type;
+    static type get(const T& t, const Default& = {}) noexcept { return t.get_allocator(); }
+};
+template <class T, class Default>
+requires(detail::wraps_a_handler<T> &&
+         !detail::has_own_allocator<T>) struct associated_allocator<T, Default> {
+    using inner = associated_allocator<typename T::wrapped_type, Default>;
+    using type = typename inner::type;
+    static type get(const T& t, const Default& otherwise = {}) noexcept {
+        return inner::get(t.wrapped(), otherwise);
+    }
+};
+template <class T, class Default = std::allocator<void>>
+using associated_allocator_t = typename associated_allocator<T, Default>::type;
+
+template <class T, class Default = std::allocator<void>>
+[[nodiscard]] auto get_associated_allocator(const T& t, const Default& otherwise = {}) noexcept {
+    return associated_allocator<T, Default>::get(t, otherwise);
+}
+
+/// A handler, or a token, with an executor.
+template <class T, class Executor>
+class executor_binder {
+public:
+    using executor_type = Executor;
+    using wrapped_type = T;
+    using target_type = T;
+
+    template <class U>
+    executor_binder(const Executor& ex, U&& target)
+        : executor_(ex), target_(std::forward<U>(target)) {}
+
+    [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+    [[nodiscard]] const T& wrapped() const noexcept { return target_; }
+    [[nodiscard]] T& wrapped() noexcept { return target_; }
+    [[nodiscard]] const T& get() const noexcept { return target_; }
+    [[nodiscard]] T& get() noexcept { return target_; }
+
+    template <class... Args>
+    decltype(auto) operator()(Args&&... args) {
+        return std::invoke(std::move(target_), std::forward<Args>(args)...);
+    }
+
+private:
+    Executor executor_;
+    T target_;
+};
+
+/// The same with an allocator.
+template <class T, class Allocator>
+class allocator_binder {
+public:
+    using allocator_type = Allocator;
+    using wrapped_type = T;
+    using target_type = T;
+
+    template <class U>
+    allocator_binder(const Allocator& a, U&& target)
+        : allocator_(a), target_(std::forward<U>(target)) {}
+
+    [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_; }
+    [[nodiscard]] const T& wrapped() const noexcept { return target_; }
+    [[nodiscard]] T& wrapped() noexcept { return target_; }
+    [[nodiscard]] const T& get() const noexcept { return target_; }
+    [[nodiscard]] T& get() noexcept { return target_; }
+
+    template <class... Args>
+    decltype(auto) operator()(Args&&... args) {
+        return std::invoke(std::move(target_), std::forward<Args>(args)...);
+    }
+
+private:
+    [[no_unique_address]] Allocator allocator_;
+    T target_;
+};
+
+template <class Executor, class T>
+requires execution::executor<Executor>
+[[nodiscard]] auto bind_executor(const Executor& ex, T&& target) {
+    return executor_binder<std::decay_t<T>, Executor>(ex, std::forward<T>(target));
+}
+template <class Context, class T>
+requires(!execution::executor<Context>)
+    [[nodiscard]] auto bind_executor(Context& context, T&& target) {
+    return verge::bind_executor(context.get_executor(), std::forward<T>(target));
+}
+template <class Allocator, class T>
+[[nodiscard]] auto bind_allocator(const Allocator& allocator, T&& target) {
+    return allocator_binder<std::decay_t<T>, Allocator>(allocator, std::forward<T>(target));
+}
+
+// A bound token: the token makes the handler, and that is bound.
+template <class T, class Executor, class... Signatures>
+struct async_result<executor_binder<T, Executor>, Signatures...> {
+    template <class Initiation, class Token, class... Args>
+    static decltype(auto) initiate(Initiation&& initiation, Token&& token, Args&&... args) {
+        return detail::initiate_wrapped<T, Signatures...>(
+            std::forward<Initiation>(initiation), detail::forward_inner<Token>(token.wrapped()),
+            [ex = token.get_executor()]<class Handler>(Handler&& handler) {
+                return executor_binder<std::decay_t<Handler>, Executor>(
+                    ex, std::forward<Handler>(handler));
+            },
+            std::forward<Args>(args)...);
+    }
+};
+template <class T, class Allocator, class... Signatures>
+struct async_result<allocator_binder<T, Allocator>, Signatures...> {
+    template <class Initiation, class Token, class... Args>
+    static decltype(auto) initiate(Initiation&& initiation, Token&& token, Args&&... args) {
+        return detail::initiate_wrapped<T, Signatures...>(
+            std::forward<Initiation>(initiation), detail::forward_inner<Token>(token.wrapped()),
+            [a = token.get_allocator()]<class Handler>(Handler&& handler) {
+                return allocator_binder<std::decay_t<Handler>, Allocator>(
+                    a, std::forward<Handler>(handler));
+            },
+            std::forward<Args>(args)...);
+    }
+};
+
+}  // namespace verge

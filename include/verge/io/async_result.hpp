@@ -1,0 +1,78 @@
+// verge/io/async_result.hpp -- how an asynchronous operation meets a completion token.
+//
+//     template <class Token>
+//     auto async_answer(int question, Token&& token) {
+//         return verge::async_initiate<Token, void(std::error_code, int)>(
+//             [](auto handler, int q) { ... handler({}, 42); }, token, question);
+//     }
+//
+// A token says what becomes of the result.  A plain function is called with it; other tokens are
+// types with a specialisation of async_result: verge/io/deferred.hpp, use_future.hpp, detached.hpp,
+// or your own.  Its `initiate(initiation, token, args...)` makes a handler, calls
+// initiation(handler, args...), and returns what the operation is to return.
+//
+// Thread safety and exceptions: those of the operation.
+
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+/// The plain case: the token is the handler.
+template <class Token, class... Signatures>
+struct async_result {
+    template <class Initiation, class Raw, class... Args>
+    static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
+        return std::forward<Initiation>(initiation)(std::forward<Raw>(token),
+                                                    std::forward<Args>(args)...);
+    }
+};
+
+/// Begins an operation whose handler is made of `token`.
+template <class Token, class... Signatures, class Initiation, class... Args>
+decltype(auto) async_initiate(Initiation&& initiation, std::remove_reference_t<Token>& token,
+                              Args&&... args) {
+    return async_result<std::decay_t<Token>, Signatures...>::initiate(
+        std::forward<Initiation>(initiation), static_cast<Token&&>(token),
+        std::forward<Args>(args)...);
+}
+
+namespace detail {
+
+/// As std::forward_like: an rvalue token gives up what it wraps.
+template <class Outer, class Inner>
+constexpr decltype(auto) forward_inner(Inner& inner) noexcept {
+    if constexpr (std::is_lvalue_reference_v<Outer>) {
+        return inner;
+    } else {
+        return std::move(inner);
+    }
+}
+
+/// What is called with the inner token's handler: wraps it, then begins the operation.
+template <class Initiation, class Wrap>
+struct wrapped_initiation {
+    Initiation initiation;
+    Wrap wrap;
+
+    template <class Handler, class... Args>
+    decltype(auto) operator()(Handler&& handler, Args&&... args) {
+        return std::move(initiation)(std::move(wrap)(std::forward<Handler>(handler)),
+                                     std::forward<Args>(args)...);
+    }
+};
+
+/// For tokens that adapt another one: begins with the inner token, and wraps the handler it makes.
+template <class Inner, class... Signatures, class Initiation, class Raw, class Wrap, class... Args>
+decltype(auto) initiate_wrapped(Initiation&& initiation, Raw&& token, Wrap&& wrap, Args&&... args) {
+    return async_result<Inner, Signatures...>::initiate(
+        wrapped_initiation<std::decay_t<Initiation>, std::decay_t<Wrap>>{
+            std::forward<Initiation>(initiation), std::forward<Wrap>(wrap)},
+        std::forward<Raw>(token), std::forward<Args>(args)...);
+}
+
+}  // namespace detail
+
+}  // namespace verge

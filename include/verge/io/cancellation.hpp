@@ -1,0 +1,276 @@
+// verge/io/cancellation.hpp -- asks one operation to end: signals, slots, and the state between.
+//
+//     verge::cancellation_signal stop;
+//     timer.async_wait(verge::bind_cancellation_slot(stop.slot(), handler));
+//     ...
+//     stop.emit(verge::cancellation_type::all);       // that wait ends with operation_aborted
+//
+// A signal has one slot, and a slot has at most one handler: the operation's, from when it begins
+// until it completes.
+//
+// Thread safety: none.  emit() must not run at the same time as the operation's beginning or its
+// handler: call it from the same thread or strand, as in Asio.
+// Exceptions: emplace and assign throw std::bad_alloc, and what the handler's constructor throws.
+
+#pragma once
+
+#include <verge/io/associated.hpp>
+#include <verge/io/async_result.hpp>
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+enum class cancellation_type : unsigned {
+    none = 0,
+    terminal = 1,  ///< The object is of no use afterwards, but to be destroyed.
+    partial = 2,   ///< What was done is known.
+    total = 4,     ///< Nothing was done.
+    all = 0xFFFFFFFF,
+};
+/// Asio's other name.
+using cancellation_type_t = cancellation_type;
+
+constexpr cancellation_type operator&(cancellation_type a, cancellation_type b) noexcept {
+    return static_cast<cancellation_type>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
+}
+constexpr cancellation_type operator|(cancellation_type a, cancellation_type b) noexcept {
+    return static_cast<cancellation_type>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr bool operator!(cancellation_type a) noexcept {
+    return a == cancellation_type::none;
+}
+
+namespace detail {
+
+struct cancellation_handler {
+    virtual void call(cancellation_type type) = 0;
+    virtual ~cancellation_handler() = default;
+};
+
+template <class F>
+struct cancellation_function final : cancellation_handler {
+    template <class... Args>
+    explicit cancellation_function(Args&&... args) : f(std::forward<Args>(args)...) {}
+    void call(cancellation_type type) override { f(type); }
+    F f;
+};
+
+}  // namespace detail
+
+/// Where an operation leaves word how it can be ended.  A reference to a signal, or to nothing.
+class cancellation_slot {
+public:
+    constexpr cancellation_slot() noexcept = default;
+
+    /// Makes the handler, in the place of one that is there.
+    template <class F, class... Args>
+    F& emplace(Args&&... args) {
+        auto* const made = new detail::cancellation_function<F>(std::forward<Args>(args)...);
+        delete std::exchange(*handler_, made);
+        return made->f;
+    }
+    template <class F>
+    std::decay_t<F>& assign(F&& f) {
+        return emplace<std::decay_t<F>>(std::forward<F>(f));
+    }
+    void clear() noexcept {
+        if (handler_ != nullptr) delete std::exchange(*handler_, nullptr);
+    }
+    [[nodiscard]] constexpr bool is_connected() const noexcept { return handler_ != nullptr; }
+    [[nodiscard]] bool has_handler() const noexcept {
+        return handler_ != nullptr && *handler_ != nullptr;
+    }
+    friend constexpr bool operator==(cancellation_slot, cancellation_slot) noexcept = default;
+
+private:
+    friend class cancellation_signal;
+    constexpr explicit cancellation_slot(detail::cancellation_handler** at) noexcept
+        : handler_(at) {}
+    detail::cancellation_handler** handler_ = nullptr;
+};
+
+class cancellation_signal {
+public:
+    cancellation_signal() noexcept = default;
+    cancellation_signal(const cancellation_signal&) = delete;
+    cancellation_signal& operator=(const cancellation_signal&) = delete;
+    ~cancellation_signal() { delete handler_; }
+
+    /// Calls the slot's handler, if it has one.
+    void emit(cancellation_type type) {
+        if (handler_ != nullptr) handler_->call(type);
+    }
+    [[nodiscard]] cancellation_slot slot() noexcept { return cancellation_slot(&handler_); }
+
+private:
+    detail::cancellation_handler* handler_ = nullptr;
+};
+
+/// Lets through all kinds, some, or none.
+struct enable_total_cancellation {
+    constexpr cancellation_type operator()(cancellation_type type) const noexcept { return type; }
+};
+struct enable_partial_cancellation {
+    constexpr cancellation_type operator()(cancellation_type type) const noexcept {
+        return type & (cancellation_type::terminal | cancellation_type::partial);
+    }
+};
+struct enable_terminal_cancellation {
+    constexpr cancellation_type operator()(cancellation_type type) const noexcept {
+        return type & cancellation_type::terminal;
+    }
+};
+struct disable_cancellation {
+    constexpr cancellation_type operator()(cancellation_type) const noexcept {
+        return cancellation_type::none;
+    }
+};
+
+/// For operations made of others: stands between the outer slot and the inner ones, and remembers
+/// what was asked.  A handle: copies are the same state.
+class cancellation_state {
+    struct shared {
+        cancellation_type seen = cancellation_type::none;
+        cancellation_signal inner;
+    };
+    template <class Filter>
+    struct pass_on {
+        shared* to;
+        Filter filter;
+        void operator()(cancellation_type type) {
+            const cancellation_type let = filter(type);
+            to->seen = to->seen | let;
+            if (let != cancellation_type::none) to->inner.emit(let);
+        }
+    };
+
+public:
+    cancellation_state() noexcept = default;
+    explicit cancellation_state(cancellation_slot outer)
+        : cancellation_state(outer, enable_terminal_cancellation{}) {}
+    template <class Filter>
+    cancellation_state(cancellation_slot outer, Filter filter)
+        : shared_(outer.is_connected() ? std::make_shared<shared>() : nullptr) {
+        if (shared_ != nullptr) {
+            outer.emplace<pass_on<Filter>>(pass_on<Filter>{shared_.get(), filter});
+        }
+    }
+
+    /// For the inner operations.
+    [[nodiscard]] cancellation_slot slot() const noexcept {
+        return shared_ != nullptr ? shared_->inner.slot() : cancellation_slot();
+    }
+    [[nodiscard]] cancellation_type cancelled() const noexcept {
+        return shared_ != nullptr ? shared_->seen : cancellation_type::none;
+    }
+    void clear(cancellation_type mask = cancellation_type::all) noexcept {
+        if (shared_ == nullptr) return;
+        const auto kept = ~static_cast<unsigned>(mask);
+        shared_->seen = shared_->seen & static_cast<cancellation_type>(kept);
+    }
+
+private:
+    std::shared_ptr<shared> shared_;
+};
+
+namespace detail {
+
+template <class T>
+concept has_own_slot = requires(const T& t) {
+    typename T::cancellation_slot_type;
+    t.get_cancellation_slot();
+};
+
+}  // namespace detail
+
+template <class T, class Default = cancellation_slot>
+struct associated_cancellation_slot {
+    using type = Default;
+    static constexpr bool is_default = true;
+    static type get(const T&, const Default& otherwise = {}) noexcept { return otherwise; }
+};
+template <class T, class Default>
+requires detail::has_own_slot<T>
+struct associated_cancellation_slot<T, Default> {
+    using type = typename T::cancellation_slot_type;
+    static type get(const T& t, const Default& = {}) noexcept { return t.get_cancellation_slot(); }
+};
+template <class T, class Default>
+requires(detail::wraps_a_handler<T> &&
+         !detail::has_own_slot<T>) struct associated_cancellation_slot<T, Default>
+    : associated_cancellation_slot<typename T::wrapped_type, Default> {
+    using inner = associated_cancellation_slot<typename T::wrapped_type, Default>;
+    static typename inner::type get(const T& t, const Default& otherwise = {}) noexcept {
+        return inner::get(t.wrapped(), otherwise);
+    }
+};
+template <class T, class Default = cancellation_slot>
+using associated_cancellation_slot_t = typename associated_cancellation_slot<T, Default>::type;
+
+template <class T>
+[[nodiscard]] auto get_associated_cancellation_slot(const T& t) noexcept {
+    return associated_cancellation_slot<T>::get(t);
+}
+
+namespace detail {
+
+/// False if a handler of this type never has a slot.
+template <class T>
+inline constexpr bool may_have_slot = !requires {
+    requires associated_cancellation_slot<T>::is_default;
+};
+
+}  // namespace detail
+
+/// A handler, or a token, with a slot.
+template <class T, class Slot = cancellation_slot>
+class cancellation_slot_binder {
+public:
+    using cancellation_slot_type = Slot;
+    using wrapped_type = T;
+    using target_type = T;
+
+    template <class U>
+    cancellation_slot_binder(const Slot& s, U&& target)
+        : slot_(s), target_(std::forward<U>(target)) {}
+
+    [[nodiscard]] cancellation_slot_type get_cancellation_slot() const noexcept { return slot_; }
+    [[nodiscard]] const T& wrapped() const noexcept { return target_; }
+    [[nodiscard]] T& wrapped() noexcept { return target_; }
+    [[nodiscard]] const T& get() const noexcept { return target_; }
+    [[nodiscard]] T& get() noexcept { return target_; }
+
+    template <class... Args>
+    decltype(auto) operator()(Args&&... args) {
+        return std::invoke(std::move(target_), std::forward<Args>(args)...);
+    }
+
+private:
+    Slot slot_;
+    T target_;
+};
+
+template <class Slot, class T>
+[[nodiscard]] auto bind_cancellation_slot(const Slot& slot, T&& target) {
+    return cancellation_slot_binder<std::decay_t<T>, Slot>(slot, std::forward<T>(target));
+}
+
+template <class T, class Slot, class... Signatures>
+struct async_result<cancellation_slot_binder<T, Slot>, Signatures...> {
+    template <class Initiation, class Token, class... Args>
+    static decltype(auto) initiate(Initiation&& initiation, Token&& token, Args&&... args) {
+        return detail::initiate_wrapped<T, Signatures...>(
+            std::forward<Initiation>(initiation), detail::forward_inner<Token>(token.wrapped()),
+            [slot = token.get_cancellation_slot()]<class Handler>(Handler&& handler) {
+                return cancellation_slot_binder<std::decay_t<Handler>, Slot>(
+                    slot, std::forward<Handler>(handler));
+            },
+            std::forward<Args>(args)...);
+    }
+};
+
+}  // namespace verge

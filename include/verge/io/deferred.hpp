@@ -1,0 +1,138 @@
+// verge/io/deferred.hpp -- the token that keeps an operation for later: the default of all.
+//
+//     auto wait = timer.async_wait(verge::deferred);     // or timer.async_wait(): nothing begins
+//     std::move(wait)([](std::error_code error) { ... });  // it begins now
+//     timer.async_wait() | verge::use_future;              // the same, with another token
+//
+// Operations take further operations as `deferred` functions: f(results...) returns a deferred
+// operation, and the whole is one.
+//
+//     auto twice = timer.async_wait(verge::deferred([&](std::error_code) {
+//         return timer.async_wait(verge::deferred);
+//     }));
+//
+// Thread safety and exceptions: those of the operation.  What it refers to must outlive it.
+
+#pragma once
+
+#include <verge/io/async_result.hpp>
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+/// An operation that has not begun: call it with a token.
+template <class Signature, class Initiation, class... Args>
+class deferred_async_operation {
+public:
+    template <class I, class... As>
+    explicit deferred_async_operation(std::in_place_t, I&& initiation, As&&... args)
+        : initiation_(std::forward<I>(initiation)), args_(std::forward<As>(args)...) {}
+
+    template <class Token>
+    decltype(auto) operator()(Token&& token) && {
+        return std::apply(
+            [&](Args&... args) -> decltype(auto) {
+                return async_initiate<Token, Signature>(std::move(initiation_), token,
+                                                        std::move(args)...);
+            },
+            args_);
+    }
+    template <class Token>
+    decltype(auto) operator()(Token&& token) const& {
+        return deferred_async_operation(*this)(std::forward<Token>(token));
+    }
+
+    /// Where the operation runs, if it says so.
+    [[nodiscard]] auto get_executor() const noexcept requires requires(const Initiation& i) {
+        i.get_executor();
+    }
+    { return initiation_.get_executor(); }
+
+    /// operation | token
+    template <class Token>
+    friend decltype(auto) operator|(deferred_async_operation&& operation, Token&& token) {
+        return std::move(operation)(std::forward<Token>(token));
+    }
+
+private:
+    Initiation initiation_;
+    std::tuple<Args...> args_;
+};
+
+namespace detail {
+
+template <class F>
+struct deferred_function {
+    F f;
+};
+
+/// Calls f with the results, and begins the operation that it returns.
+template <class F, class Handler>
+struct then_handler {
+    using wrapped_type = Handler;
+    [[nodiscard]] const Handler& wrapped() const noexcept { return handler; }
+    template <class... Results>
+    void operator()(Results&&... results) {
+        std::move(f)(std::forward<Results>(results)...)(std::move(handler));
+    }
+    F f;
+    Handler handler;
+};
+
+template <class Operation>
+struct signature_of;
+template <class Signature, class Initiation, class... Args>
+struct signature_of<deferred_async_operation<Signature, Initiation, Args...>> {
+    using type = Signature;
+};
+
+template <class F, class Signature>
+struct next_signature;
+template <class F, class R, class... Results>
+struct next_signature<F, R(Results...)> {
+    using type = typename signature_of<std::decay_t<std::invoke_result_t<F&&, Results...>>>::type;
+};
+
+}  // namespace detail
+
+struct deferred_t {
+    constexpr deferred_t() noexcept = default;
+    /// A token for: then do what f(results...) returns.
+    template <class F>
+    constexpr auto operator()(F&& f) const {
+        return detail::deferred_function<std::decay_t<F>>{std::forward<F>(f)};
+    }
+};
+inline constexpr deferred_t deferred{};
+
+template <class Signature>
+struct async_result<deferred_t, Signature> {
+    template <class Initiation, class Raw, class... Args>
+    static auto initiate(Initiation&& initiation, Raw&&, Args&&... args) {
+        return deferred_async_operation<Signature, std::decay_t<Initiation>, std::decay_t<Args>...>(
+            std::in_place, std::forward<Initiation>(initiation), std::forward<Args>(args)...);
+    }
+};
+
+template <class F, class Signature>
+struct async_result<detail::deferred_function<F>, Signature> {
+    template <class Initiation, class Raw, class... Args>
+    static auto initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
+        auto begin = [initiation = std::decay_t<Initiation>(std::forward<Initiation>(initiation)),
+                      f = F(detail::forward_inner<Raw>(token.f))]<class Handler, class... As>(
+                         Handler&& handler, As&&... as) mutable {
+            std::move(initiation)(
+                detail::then_handler<F, std::decay_t<Handler>>{std::move(f),
+                                                               std::forward<Handler>(handler)},
+                std::forward<As>(as)...);
+        };
+        using signature = typename detail::next_signature<F, Signature>::type;
+        return deferred_async_operation<signature, decltype(begin), std::decay_t<Args>...>(
+            std::in_place, std::move(begin), std::forward<Args>(args)...);
+    }
+};
+
+}  // namespace verge

@@ -1,0 +1,36 @@
+// verge/io/detached.hpp -- the token for those who do not want to know.
+//
+//     timer.async_wait(verge::detached);
+
+#pragma once
+
+#include <verge/io/async_result.hpp>
+
+#include <utility>
+
+namespace verge {
+
+struct detached_t {
+    constexpr detached_t() noexcept = default;
+};
+inline constexpr detached_t detached{};
+
+namespace detail {
+
+struct detached_handler {
+    template <class... Results>
+    void operator()(Results&&...) noexcept {}
+};
+
+}  // namespace detail
+
+template <class... Signatures>
+struct async_result<detached_t, Signatures...> {
+    template <class Initiation, class Raw, class... Args>
+    static void initiate(Initiation&& initiation, Raw&&, Args&&... args) {
+        std::forward<Initiation>(initiation)(detail::detached_handler{},
+                                             std::forward<Args>(args)...);
+    }
+};
+
+}  // namespace verge

@@ -1,0 +1,42 @@
+// verge/io/detail/function_operation.hpp -- an operation that calls a function.
+
+#pragma once
+
+#include <verge/io/detail/operation.hpp>
+#include <verge/io/detail/thread_cache.hpp>
+
+#include <type_traits>
+#include <utility>
+
+namespace verge::detail {
+
+template <class F, class Allocator>
+class function_operation final : public operation {
+    using memory = op_memory<function_operation, Allocator>;
+
+public:
+    template <class G>
+    function_operation(G&& f, const Allocator& allocator)
+        : operation(&run), allocator_(allocator), f_(std::forward<G>(f)) {}
+
+private:
+    static void run(void* owner, operation* base) {
+        auto* const self = static_cast<function_operation*>(base);
+        const Allocator allocator(self->allocator_);
+        F f(std::move(self->f_));
+        memory::destroy(allocator, self);  // before the call, which may want the memory
+        if (owner != nullptr) f();
+    }
+
+    [[no_unique_address]] Allocator allocator_;
+    F f_;
+};
+
+/// Throws what `f`'s move and the allocator throw.
+template <class F, class Allocator>
+[[nodiscard]] operation* make_function_operation(F&& f, const Allocator& allocator) {
+    using made = function_operation<std::decay_t<F>, Allocator>;
+    return op_memory<made, Allocator>::create(allocator, std::forward<F>(f), allocator);
+}
+
+}  // namespace verge::detail

@@ -1,0 +1,262 @@
+// verge/io/detail/io_handle.hpp -- an open descriptor of a loop, and the operations on it.
+//
+// An operation is tried at once when it begins, and again at each event, until it is done; it
+// always completes through the loop's queue.  Operations of one kind (read, write) end in the order
+// they began.  An io_handle does not move: sockets hold it by pointer, and so do slots.
+
+#pragma once
+
+#include <verge/driver/reactor.hpp>
+#include <verge/io/associated.hpp>
+#include <verge/io/cancellation.hpp>
+#include <verge/io/detail/bound_handler.hpp>
+#include <verge/io/detail/operation.hpp>
+#include <verge/io/detail/scheduler.hpp>
+#include <verge/io/detail/thread_cache.hpp>
+#include <verge/io/detail/timer_handle.hpp>
+#include <verge/io/error.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace verge::detail {
+
+class io_operation;
+
+/// Whether an operation with a cancellation slot is pending.  Shared by it and by its slot.
+class io_place {
+public:
+    void begin(io_operation* op) noexcept {
+        // release: pairs with the acquire in op().
+        op_.store(op, std::memory_order_release);
+    }
+    void end() noexcept {
+        // release: as begin(); nothing is read through it.
+        op_.store(nullptr, std::memory_order_release);
+    }
+    [[nodiscard]] io_operation* op() const noexcept {
+        // acquire: pairs with the release in begin().
+        return op_.load(std::memory_order_acquire);
+    }
+
+private:
+    std::atomic<io_operation*> op_{nullptr};
+};
+
+/// An operation on a descriptor: tried by the reactor, then in the scheduler's queue.
+class io_operation : public operation, public fd_operation {
+public:
+    io_operation(operation::function run, attempt_function try_it, scheduler& loop) noexcept
+        : operation(run), fd_operation(try_it, &finished), loop_(loop) {}
+
+    std::error_code error;
+    std::shared_ptr<io_place> place;  // nullptr: no slot
+
+protected:
+    ~io_operation() = default;
+
+private:
+    static void finished(fd_operation& self, std::error_code aborted, void* sink);
+    scheduler& loop_;
+};
+
+class io_handle {
+public:
+    explicit io_handle(scheduler& loop) : loop_(loop), reactor_(loop.use_reactor()) {}
+    ~io_handle() { close(); }
+    io_handle(const io_handle&) = delete;
+    io_handle& operator=(const io_handle&) = delete;
+
+    /// Takes over a descriptor, and makes it non-blocking.  On an error it is still the caller's.
+    std::error_code assign(int fd);
+    /// Ends what is pending and closes.
+    std::error_code close() noexcept;
+    /// Ends what is pending and gives the descriptor up; -1 if there is none.
+    int release() noexcept;
+    std::size_t cancel() noexcept;
+    void cancel(fd_event event, io_operation& op) noexcept;
+    [[nodiscard]] int fd() const noexcept { return fd_; }
+    [[nodiscard]] scheduler& loop() const noexcept { return loop_; }
+
+    /// Begins an operation; with bad_descriptor if it is not open.
+    void start(fd_event event, io_operation& op);
+
+private:
+    scheduler& loop_;
+    reactor& reactor_;
+    int fd_ = -1;
+    reactor::descriptor* registered_ = nullptr;
+};
+
+/// One try of a system call, which is repeated when a signal interrupts it.
+struct io_result {
+    std::error_code error;
+    std::size_t bytes = 0;
+    bool would_block = false;
+};
+[[nodiscard]] io_result read_some(int fd, void* data, std::size_t size) noexcept;
+[[nodiscard]] io_result write_some(int fd, const void* data, std::size_t size) noexcept;
+[[nodiscard]] bool is_ready_now(int fd, fd_event event) noexcept;
+/// Blocks until the descriptor is ready.
+void wait_ready(int fd, fd_event event) noexcept;
+
+/// What ends one operation through its slot.
+struct cancel_io {
+    io_handle* handle;
+    fd_event event;
+    std::shared_ptr<io_place> place;
+    void operator()(cancellation_type type) const {
+        if (type == cancellation_type::none) return;
+        if (io_operation* const op = place->op()) handle->cancel(event, *op);
+    }
+};
+
+/// `Work` is what is tried: bool attempt(std::error_code&), and call(handler, error).
+template <class Work, class Handler, class Home>
+class io_with_handler final : public io_operation {
+    using allocator = associated_allocator_t<Handler>;
+    using memory = op_memory<io_with_handler, allocator>;
+
+public:
+    template <class... HomeArgs>
+    [[nodiscard]] static io_with_handler* create(scheduler& loop, const Work& work,
+                                                 Handler& handler, const HomeArgs&... args) {
+        return memory::create(verge::get_associated_allocator(handler), loop, work, handler,
+                              args...);
+    }
+    template <class... HomeArgs>
+    io_with_handler(scheduler& loop, const Work& work, Handler& handler, const HomeArgs&... args)
+        : io_operation(&run, &try_it, loop),
+          work_(work),
+          home_(handler, args...),
+          handler_(std::move(handler)) {}
+    [[nodiscard]] const Handler& handler() const noexcept { return handler_; }
+
+private:
+    static bool try_it(fd_operation& base) {
+        auto& self = static_cast<io_with_handler&>(base);
+        return self.work_.attempt(self.error);
+    }
+    static void run(void* owner, operation* base) {
+        auto* const self = static_cast<io_with_handler*>(base);
+        const allocator own_allocator = verge::get_associated_allocator(self->handler_);
+        Home home(std::move(self->home_));
+        Handler handler(std::move(self->handler_));
+        Work work(std::move(self->work_));
+        const std::error_code error = self->error;
+        memory::destroy(own_allocator, self);
+        if (owner != nullptr) work.call(home, handler, error);
+    }
+
+    Work work_;
+    [[no_unique_address]] Home home_;
+    Handler handler_;
+};
+
+/// In place, or through an executor: as for waits, with any results.
+struct io_in_place {
+    template <class Handler>
+    explicit io_in_place(const Handler&) noexcept {}
+    template <class Handler, class... Results>
+    void operator()(Handler& handler, Results&&... results) {
+        if constexpr (may_have_slot<Handler>) {
+            verge::get_associated_cancellation_slot(handler).clear();
+        }
+        std::move(handler)(std::forward<Results>(results)...);
+    }
+};
+template <class Executor>
+class io_through {
+    using tracked = std::decay_t<decltype(verge::prefer(std::declval<const Executor&>(),
+                                                        execution::outstanding_work.tracked))>;
+
+public:
+    template <class Handler, class IoExecutor>
+    io_through(const Handler& handler, const IoExecutor& io)
+        : work_(verge::prefer(verge::get_associated_executor(handler, io),
+                              execution::outstanding_work.tracked)) {}
+    template <class Handler, class... Results>
+    void operator()(Handler& handler, Results&&... results) {
+        work_.execute(bound_handler<Handler, std::decay_t<Results>...>(
+            std::move(handler), std::forward<Results>(results)...));
+    }
+
+private:
+    tracked work_;
+};
+
+/// Begins an operation on a handle, for a handler of the user.
+template <class Executor, class Work, class Handler>
+void begin_io(const Executor& ex, io_handle& handle, fd_event event, const Work& work,
+              Handler& handler) {
+    using own = associated_executor_t<Handler, Executor>;
+    const auto start = [&](auto* op) {
+        if constexpr (may_have_slot<Handler>) {
+            auto slot = verge::get_associated_cancellation_slot(op->handler());
+            if (slot.is_connected()) {
+                op->place = std::make_shared<io_place>();
+                op->place->begin(op);
+                slot.template emplace<cancel_io>(cancel_io{&handle, event, op->place});
+            }
+        }
+        handle.start(event, *op);
+    };
+    if constexpr (std::is_same_v<own, Executor>) {
+        if (called_by_loop(ex) && verge::get_associated_executor(handler, ex) == ex) {
+            start(
+                io_with_handler<Work, Handler, io_in_place>::create(handle.loop(), work, handler));
+            return;
+        }
+    }
+    start(
+        io_with_handler<Work, Handler, io_through<own>>::create(handle.loop(), work, handler, ex));
+}
+
+// ---- what is tried ------------------------------------------------------------------------------
+
+struct wait_work {
+    int fd;
+    fd_event event;
+    bool attempt(std::error_code&) const { return is_ready_now(fd, event); }
+    template <class Home, class Handler>
+    void call(Home& home, Handler& handler, std::error_code error) const {
+        home(handler, error);
+    }
+};
+struct read_work {
+    int fd;
+    void* data;
+    std::size_t size;
+    std::size_t bytes = 0;
+    bool attempt(std::error_code& error) {
+        const io_result got = read_some(fd, data, size);
+        error = got.error;
+        bytes = got.bytes;
+        return !got.would_block;
+    }
+    template <class Home, class Handler>
+    void call(Home& home, Handler& handler, std::error_code error) const {
+        home(handler, error, bytes);
+    }
+};
+struct write_work {
+    int fd;
+    const void* data;
+    std::size_t size;
+    std::size_t bytes = 0;
+    bool attempt(std::error_code& error) {
+        const io_result got = write_some(fd, data, size);
+        error = got.error;
+        bytes = got.bytes;
+        return !got.would_block;
+    }
+    template <class Home, class Handler>
+    void call(Home& home, Handler& handler, std::error_code error) const {
+        home(handler, error, bytes);
+    }
+};
+
+}  // namespace verge::detail

@@ -1,0 +1,174 @@
+// verge/io/detail/operation.hpp -- something a loop is to do once: intrusive, 16 bytes, no vtable.
+//
+// An operation owns itself: complete() and destroy() both free its memory, before they call the
+// user's function.  So a handler that begins the next operation finds that memory free again.
+
+#pragma once
+
+#include <utility>
+
+namespace verge::detail {
+
+class operation {
+public:
+    /// `owner` is the scheduler that runs it, or nullptr to destroy it without a call.
+    using function = void (*)(void* owner, operation* self);
+
+    void complete(void* owner) { function_(owner, this); }
+    void destroy() { function_(nullptr, this); }
+
+protected:
+    explicit operation(function f) noexcept : function_(f) {}
+    ~operation() = default;
+    operation(const operation&) = delete;
+    operation& operator=(const operation&) = delete;
+
+private:
+    template <class>
+    friend class basic_op_queue;
+    template <class>
+    friend class op_ring;
+    friend class wait_operation;
+    operation* next_ = nullptr;
+    function function_;
+};
+
+/// Operations in order.  Destroys what is left in it.
+template <class Operation>
+class basic_op_queue {
+public:
+    basic_op_queue() noexcept = default;
+    basic_op_queue(basic_op_queue&& other) noexcept
+        : first_(std::exchange(other.first_, nullptr)),
+          last_(std::exchange(other.last_, nullptr)) {}
+    basic_op_queue& operator=(basic_op_queue&&) = delete;
+    basic_op_queue(const basic_op_queue&) = delete;
+    basic_op_queue& operator=(const basic_op_queue&) = delete;
+    ~basic_op_queue() {
+        while (Operation* const op = pop())
+            op->destroy();
+    }
+
+    [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+    [[nodiscard]] Operation* front() const noexcept { return first_; }
+    [[nodiscard]] static Operation* after(Operation* op) noexcept {
+        return static_cast<Operation*>(op->next_);
+    }
+
+    void push(Operation* op) noexcept {
+        op->next_ = nullptr;
+        if (first_ == nullptr) {
+            first_ = op;
+        } else {
+            last_->next_ = op;
+        }
+        last_ = op;
+    }
+
+    /// The first, or nullptr.
+    Operation* pop() noexcept {
+        Operation* const op = first_;
+        if (op != nullptr) first_ = static_cast<Operation*>(op->next_);
+        return op;
+    }
+
+    /// Takes out one.  False if it is not here.
+    bool remove(Operation* op) noexcept {
+        Operation* before = nullptr;
+        for (Operation* at = first_; at != nullptr; before = at, at = after(at)) {
+            if (at != op) continue;
+            if (before == nullptr) {
+                first_ = after(op);
+            } else {
+                before->next_ = after(op);
+            }
+            if (last_ == op) last_ = before;
+            return true;
+        }
+        return false;
+    }
+
+    /// Moves all of `other` behind what is here.
+    template <class Other>
+    void append(basic_op_queue<Other>& other) noexcept {
+        if (other.first_ == nullptr) return;
+        if (first_ == nullptr) {
+            first_ = other.first_;
+        } else {
+            last_->next_ = other.first_;
+        }
+        last_ = other.last_;
+        other.first_ = nullptr;
+        other.last_ = nullptr;
+    }
+
+private:
+    template <class>
+    friend class basic_op_queue;
+    Operation* first_ = nullptr;
+    Operation* last_ = nullptr;
+};
+
+using op_queue = basic_op_queue<operation>;
+
+/// Operations in order, in 8 bytes: the last knows the first.  Destroys nothing.
+template <class Operation>
+class op_ring {
+public:
+    [[nodiscard]] bool empty() const noexcept { return last_ == nullptr; }
+
+    void push(Operation* op) noexcept {
+        if (last_ == nullptr) {
+            op->next_ = op;
+        } else {
+            op->next_ = last_->next_;
+            last_->next_ = op;
+        }
+        last_ = op;
+    }
+
+    /// The first, or nullptr.
+    Operation* pop() noexcept {
+        if (last_ == nullptr) return nullptr;
+        auto* const first = static_cast<Operation*>(last_->next_);
+        if (first == last_) {
+            last_ = nullptr;
+        } else {
+            last_->next_ = first->next_;
+        }
+        return first;
+    }
+
+    bool remove(Operation* op) noexcept {
+        if (last_ == nullptr) return false;
+        operation* before = last_;
+        do {
+            if (before->next_ == op) {
+                before->next_ = op->next_;
+                if (before == op) {
+                    last_ = nullptr;
+                } else if (last_ == op) {
+                    last_ = static_cast<Operation*>(before);
+                }
+                return true;
+            }
+            before = before->next_;
+        } while (before != last_);
+        return false;
+    }
+
+    template <class F>
+    void for_each(F&& f) {
+        if (last_ == nullptr) return;
+        operation* at = last_;
+        do {
+            at = at->next_;
+            f(*static_cast<Operation*>(at));
+        } while (at != last_);
+    }
+
+private:
+    Operation* last_ = nullptr;
+};
+
+}  // namespace verge::detail

@@ -1,0 +1,175 @@
+// verge/io/detail/scheduler.hpp -- the queue of ready operations, and the threads that run them.
+//
+// One queue under one lock; each thread in run() has a private queue besides.  Where only one
+// thread runs (concurrency hint 1), it takes all there is into its private queue at once, and what
+// it posts itself goes there without a lock.  Otherwise a thread takes one operation at a time, so
+// that a handler which waits for another one's work does not keep that from the others.
+//
+// The reactor is run by whoever has nothing to do, or after `reactor_every` operations: one thread
+// at a time, the leader.  The others park.  A thread that takes an operation and leaves work
+// behind, or an idle reactor, wakes one parked thread.
+//
+// What counts as work: operations in a queue (not counted: the queue is looked at), threads that
+// are inside a handler (active_), and what was announced: pending waits, guards (outstanding_).  A
+// thread in run() counts announcements privately, and adds them when it next takes the lock; it is
+// active until then, so nobody misses them.  There is no work left when the queue is empty, nobody
+// is active and outstanding_ is 0: then the scheduler is stopped, as by stop().
+//
+// Invariants
+//   L1  queue_, active_, idle_, leading_ and blocked_ change under lock_ only.
+//   L2  While blocked_, the leader is in the reactor, or about to be, and who adds work interrupts.
+//   L3  An operation becomes ready (pushed) before the work that announced it is finished.
+//
+// Memory orders: see docs/memory_model.md.
+
+#pragma once
+
+#include <verge/base/clock.hpp>
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/base/parker.hpp>
+#include <verge/driver/reactor.hpp>
+#include <verge/io/detail/operation.hpp>
+#include <verge/io/execution_context.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+namespace verge::detail {
+
+/// How many threads may meet in a scheduler.
+enum class threading {
+    safe,    // any number run it
+    single,  // one runs it; others may post
+    unsafe,  // one thread does everything: no locks
+};
+
+/// A spin lock that may be left out.
+class optional_lock {
+public:
+    explicit optional_lock(bool used) noexcept : used_(used) {}
+    void lock() noexcept VERGE_THREAD_ANNOTATION(no_thread_safety_analysis) {
+        if (used_) lock_.lock();
+    }
+    void unlock() noexcept VERGE_THREAD_ANNOTATION(no_thread_safety_analysis) {
+        if (used_) lock_.unlock();
+    }
+
+private:
+    spin_lock lock_;
+    const bool used_;
+};
+
+class scheduler;
+
+/// What the reactor's callbacks get as their sink: operations that became ready.
+struct ready_sink {
+    scheduler* loop = nullptr;  // that runs; nullptr: it ends
+    op_queue ready;
+    std::size_t count = 0;
+    std::ptrdiff_t finished = 0;  // work that ended by becoming ready
+
+    void add(operation* op) noexcept {
+        ready.push(op);
+        ++count;
+        ++finished;
+    }
+};
+
+class timer_service;
+
+class scheduler final : public execution_context::service {
+public:
+    explicit scheduler(execution_context& context, threading mode = threading::safe);
+    ~scheduler() override;
+
+    // ---- running --------------------------------------------------------------------------------
+
+    /// Runs operations: at most `most`, until stopped, out of work, or `until`.
+    std::size_t run(std::size_t most, time_point until);
+    /// Runs what is ready; does not wait.
+    std::size_t poll(std::size_t most);
+
+    void stop() noexcept;
+    [[nodiscard]] bool stopped() const noexcept {
+        // relaxed: a sign; whoever must see what came before it meets the lock.
+        return stopped_.load(std::memory_order_relaxed);
+    }
+    void restart() noexcept;
+
+    /// Whether this thread is inside run() or poll() of this.
+    [[nodiscard]] bool running_in_this_thread() const noexcept;
+
+    // ---- work -----------------------------------------------------------------------------------
+
+    /// Makes an operation ready.  A continuation stays with the thread that posts it.
+    void post(operation* op, bool is_continuation) noexcept;
+
+    /// Announces work that will become ready, or not, later.
+    void work_started() noexcept;
+    void work_finished() noexcept;
+
+    /// Announced operations become ready.
+    void post_announced(op_queue& ops, std::ptrdiff_t count) noexcept;
+
+    // ---- the reactor ----------------------------------------------------------------------------
+
+    /// Made on first use.
+    [[nodiscard]] reactor& use_reactor();
+    /// For tests, before that: the kernel it is to have.
+    void use_system(reactor_system& system) noexcept { system_ = &system; }
+
+    /// The context's service of timers, once it is there.
+    [[nodiscard]] timer_service* timers() const noexcept {
+        // acquire: pairs with the release in set_timers().
+        return timers_.load(std::memory_order_acquire);
+    }
+    void set_timers(timer_service* made) noexcept {
+        // release: who finds it sees it complete.
+        timers_.store(made, std::memory_order_release);
+    }
+
+private:
+    struct thread_info;
+    class run_scope;
+
+    void shutdown() override;
+    void notify_fork(fork_event event) override;
+
+    [[nodiscard]] static thread_info* find(const scheduler* of) noexcept;
+
+    std::size_t run_some(std::size_t most, time_point until, bool block);
+    [[nodiscard]] operation* next(thread_info& me, time_point until, bool block);
+    [[nodiscard]] operation* next_slowly(thread_info& me, time_point until, bool block);
+    void lead(thread_info& me, time_point until, bool block);
+    void settle(thread_info& me) noexcept;
+    [[nodiscard]] bool out_of_work() const noexcept;
+    [[nodiscard]] thread_info* pop_idle() noexcept;
+    void stop_locked(thread_info*& to_wake, bool& interrupt) noexcept;
+    void unlock_and_wake() noexcept;
+    void finish(thread_info* woken, bool interrupt) noexcept;
+    void park(thread_info& me, time_point until) noexcept;
+    [[nodiscard]] bool spin_for_posts() noexcept;
+
+    const threading mode_;
+    optional_lock lock_;
+    op_queue queue_;               // under lock_, as all up to idle_
+    std::ptrdiff_t active_ = 0;    // threads inside a handler, or about to be
+    bool leading_ = false;         // a thread runs the reactor
+    bool blocked_ = false;         // it may sleep there
+    thread_info* idle_ = nullptr;  // parked threads, the last first
+    unsigned since_reactor_ = 0;   // operations taken since the reactor was last looked at
+    unsigned every_ = 64;          // after so many it is overdue; fewer where they last long
+    time_point last_look_ = {};    // at the reactor, while there was work; else 0
+    bool spin_next_ = false;       // the last sleep was ended very soon by a post
+    bool spinning_ = false;        // the leader looks at hint_ for a moment before it sleeps
+    std::atomic<reactor*> reactor_{nullptr};  // set once, under lock_
+    std::atomic<timer_service*> timers_{nullptr};
+    std::atomic<std::ptrdiff_t> outstanding_{0};
+    std::atomic<bool> stopped_{false};
+    std::atomic<bool> hint_{false};  // to a leader that spins: something was posted
+    std::unique_ptr<reactor> reactor_owner_;
+    reactor_system* system_ = nullptr;
+};
+
+}  // namespace verge::detail

@@ -1,0 +1,192 @@
+// verge/io/detail/timer_handle.hpp -- a timer, its executor, and the service that keeps it.
+
+#pragma once
+
+#include <verge/io/any_io_executor.hpp>
+#include <verge/io/detail/clock_queue.hpp>
+#include <verge/io/detail/loop_executor.hpp>
+#include <verge/io/detail/timer_service.hpp>
+#include <verge/io/detail/wait_operation.hpp>
+#include <verge/io/io_context.hpp>
+#include <verge/io/thread_pool.hpp>
+#include <verge/io/wait_traits.hpp>
+
+#include <chrono>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace verge::detail {
+
+void sleep_for(duration time) noexcept;
+
+/// How long to sleep, at most, for a time of a clock.
+template <class Clock, class Traits>
+duration wait_in_nanoseconds(const typename Clock::time_point& until,
+                             const typename Clock::time_point& now) {
+    using wide = std::chrono::duration<long double, std::nano>;
+    const wide left = wide(until.time_since_epoch()) - wide(now.time_since_epoch());
+    const auto limited =
+        left >= wide((Clock::duration::max)()) ? (Clock::duration::max)() : until - now;
+    const auto wait = Traits::to_wait_duration(limited);
+    return wide(wait) >= wide(std::chrono::hours(24)) ? duration(std::chrono::hours(24))
+                                                      : std::chrono::ceil<duration>(wait);
+}
+
+template <class T>
+inline constexpr bool is_loop_executor = false;
+template <class Context, class Allocator, bool Tracked>
+inline constexpr bool is_loop_executor<loop_executor<Context, Allocator, Tracked>> = true;
+
+/// The scheduler behind an executor.
+template <class Executor>
+scheduler& scheduler_of(const Executor& ex) {
+    if constexpr (is_loop_executor<Executor>) {
+        return ex.loop();
+    } else {
+        if constexpr (std::is_same_v<Executor, any_io_executor>) {
+            if (const auto* io = ex.template target<io_context::executor_type>()) return io->loop();
+        }
+        execution_context& context = verge::query(ex, execution::context);
+        return use_service<scheduler>(context);
+    }
+}
+
+/// Whether handlers without an executor of their own may be called by the loop itself.
+template <class Executor>
+bool called_by_loop(const Executor& ex) noexcept {
+    if constexpr (is_loop_executor<Executor>) {
+        return true;
+    } else if constexpr (std::is_same_v<Executor, any_io_executor>) {
+        return ex.template target<io_context::executor_type>() != nullptr ||
+               ex.template target<thread_pool::executor_type>() != nullptr;
+    } else {
+        return false;
+    }
+}
+
+template <class Clock, class Traits>
+inline constexpr bool is_monotonic =
+    std::is_same_v<Clock, std::chrono::steady_clock>&& std::is_same_v<Traits, wait_traits<Clock>>;
+
+/// What an operation with a cancellation slot leaves there.
+template <class Home, class Timer>
+struct cancel_wait {
+    Home* home;
+    std::shared_ptr<wait_place> place;
+    void operator()(cancellation_type type) const {
+        constexpr cancellation_type known =
+            cancellation_type::terminal | cancellation_type::partial | cancellation_type::total;
+        if ((type & known) == cancellation_type::none) return;
+        if (void* const timer = place->timer()) {
+            home->cancel(*static_cast<Timer*>(timer), place->op());
+        }
+    }
+};
+
+template <class Clock, class Traits, class Executor>
+class timer_handle {
+    using home_type =
+        std::conditional_t<is_monotonic<Clock, Traits>, timer_service, clock_queue<Clock, Traits>>;
+    using timer_type =
+        std::conditional_t<is_monotonic<Clock, Traits>, loop_timer, clock_timer<Clock, Traits>>;
+    // A loop's own executor leads to the service by itself; for others it is kept.
+    static constexpr bool finds_home = is_monotonic<Clock, Traits> && is_loop_executor<Executor>;
+    struct found {
+        explicit found(home_type&) noexcept {}
+    };
+    struct kept {
+        explicit kept(home_type& h) noexcept : home(&h) {}
+        home_type* home;
+    };
+
+public:
+    explicit timer_handle(const Executor& ex) : executor_(ex), home_(find_home(ex)) {}
+
+    timer_handle(timer_handle&& other) : executor_(other.executor_), home_(other.home_) {
+        home().move(other.timer_, timer_);
+    }
+    template <class Other>
+    explicit timer_handle(timer_handle<Clock, Traits, Other>&& other)
+        : executor_(other.executor()), home_(other.home()) {
+        home().move(other.timer(), timer_);
+    }
+    template <class Other>
+    void assign(timer_handle<Clock, Traits, Other>&& other) {
+        if (static_cast<const void*>(&other) == this) return;
+        home().destroy(timer_);
+        executor_ = other.executor();
+        home_ = home_ref(other.home());
+        home().move(other.timer(), timer_);
+    }
+    void destroy() { home().destroy(timer_); }
+    ~timer_handle() = default;
+    timer_handle(const timer_handle&) = delete;
+    timer_handle& operator=(const timer_handle&) = delete;
+    timer_handle& operator=(timer_handle&&) = delete;
+
+    [[nodiscard]] home_type& home() const {
+        if constexpr (finds_home) {
+            return *executor_.loop().timers();
+        } else {
+            return *home_.home;
+        }
+    }
+    [[nodiscard]] timer_type& timer() noexcept { return timer_; }
+    [[nodiscard]] const timer_type& timer() const noexcept { return timer_; }
+    [[nodiscard]] const Executor& executor() const noexcept { return executor_; }
+
+    /// Begins a wait.  The handler is moved from only if that succeeds in making the operation.
+    template <class Handler>
+    void wait(Handler& handler) {
+        using own = associated_executor_t<Handler, Executor>;
+        if constexpr (std::is_same_v<own, Executor>) {
+            if (called_by_loop(executor_) &&
+                verge::get_associated_executor(handler, executor_) == executor_) {
+                begin(wait_with_handler<Handler, call_in_place>::create(handler));
+                return;
+            }
+        }
+        begin(wait_with_handler<Handler, call_through<own>>::create(handler, executor_));
+    }
+
+private:
+    using home_ref = std::conditional_t<finds_home, found, kept>;
+
+    static home_type& find_home(const Executor& ex) {
+        scheduler& loop = scheduler_of(ex);
+        if constexpr (is_monotonic<Clock, Traits>) {
+            return timer_service::of(loop);
+        } else {
+            return use_service<home_type>(loop.context());
+        }
+    }
+
+    template <class Wait>
+    void begin(Wait* wait) {
+        bool has_slot = false;
+        try {
+            if constexpr (Wait::has_slot) {
+                auto slot = verge::get_associated_cancellation_slot(wait->handler());
+                has_slot = slot.is_connected();
+                using cancel = cancel_wait<home_type, timer_type>;
+                if (has_slot) {
+                    slot.template emplace<cancel>(cancel{&home(), wait->owner().make(wait)});
+                }
+            }
+            home().wait(timer_, wait, has_slot);
+        } catch (...) {
+            if constexpr (Wait::has_slot) {
+                verge::get_associated_cancellation_slot(wait->handler()).clear();
+            }
+            static_cast<operation*>(wait)->destroy();
+            throw;
+        }
+    }
+
+    Executor executor_;
+    [[no_unique_address]] home_ref home_;
+    timer_type timer_;
+};
+
+}  // namespace verge::detail

@@ -1,0 +1,109 @@
+// verge/io/detail/timer_service.hpp -- the timers of a context on CLOCK_MONOTONIC.
+//
+// A timer is 32 bytes: a lock, the expiry, the id of its slot in the reactor's timer service, and a
+// ring of waits.
+//
+// Lazy slots.  Most waits are cancelled, and the next one of that timer is for later: a time-out a
+// request.  So cancelling leaves the slot where it is, and the next wait uses it if it is armed for
+// no later than the new expiry.  When the slot is due too early, it is armed anew for the time that
+// counts; when there are no waits, it ends.  So an arm and a cancel touch no shard at all, at the
+// price of one wake-up for nothing a timer, at the time the first of these waits was for.
+//
+// States of a timer, all changed under its own lock:
+//   no slot  id is empty; no waits
+//   slot     id names it; waits or none.  With waits and covered, it is armed for the expiry or
+//            before.
+//
+// Invariants
+//   W1  Who empties the ring, or takes a wait out, decides how these waits end: exactly one end.
+//   W2  The reactor looks at the waits only if the id it collected is still the timer's, and takes
+//       them only if the expiry is not after the deadline that was due: never early.
+//   W3  When a timer is destroyed or moved, nobody holds its address: the slot was cancelled, and a
+//       reactor that had begun it has ended it.  It holds the address only between begin() and
+//       end(), where it takes no user's lock.
+//   W4  A wait is counted as the scheduler's work from wait() until it is in a queue of that.
+//   W5  Setting the expiry is cancel(), then a store.  A wait that begins at that very moment in
+//       another thread has the old expiry or the new one; who can tell the order gets what he says.
+// Locks: the timer's, then the shard's, then (to set the timerfd) the reactor's.
+
+#pragma once
+
+#include <verge/base/clock.hpp>
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/base/timer_id.hpp>
+#include <verge/driver/reactor.hpp>
+#include <verge/io/detail/scheduler.hpp>
+#include <verge/io/detail/wait_operation.hpp>
+#include <verge/io/execution_context.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace verge::detail {
+
+/// A timer of the service.  Not movable by itself: see timer_service::move.
+class loop_timer {
+public:
+    loop_timer() noexcept = default;
+    loop_timer(const loop_timer&) = delete;
+    loop_timer& operator=(const loop_timer&) = delete;
+
+private:
+    friend class timer_service;
+    spin_lock lock_;
+    bool has_slots_ = false;  // a wait has a cancellation slot
+    // Written under the lock, but for an idle timer's new expiry: see expires_at().
+    std::atomic<bool> covered_{false};  // the slot, if any, is armed for no later than expiry_
+    std::atomic<bool> pending_{false};  // there are waits
+    std::atomic<std::uint8_t> slack_bits_{0};  // 2^that is the slack, in nanoseconds; 0: none
+    std::atomic<time_point::rep> expiry_{0};
+    timer_id id_;
+    wait_ring waits_;
+};
+
+class timer_service final : public execution_context::service {
+public:
+    explicit timer_service(execution_context& context);
+
+    [[nodiscard]] static timer_service& of(scheduler& loop);
+
+    /// All of these may be called from any thread.
+    std::size_t expires_at(loop_timer& timer, time_point expiry, duration slack) noexcept;
+    [[nodiscard]] time_point expiry(const loop_timer& timer) const noexcept;
+    std::size_t cancel(loop_timer& timer) noexcept;
+    std::size_t cancel_one(loop_timer& timer) noexcept;
+    /// Begins a wait.  Throws std::bad_alloc, and then it is not begun.
+    void wait(loop_timer& timer, wait_operation* op, bool has_slot);
+    /// Ends one wait, if it is there.
+    void cancel(loop_timer& timer, wait_operation* op) noexcept;
+
+    /// Nobody else uses them: moves expiry and waits from one timer to another, that is new or was
+    /// destroyed.
+    void move(loop_timer& from, loop_timer& to) noexcept;
+    /// Nobody else uses it: ends its waits and gives up its slot.
+    void destroy(loop_timer& timer) noexcept;
+
+    [[nodiscard]] scheduler& loop() noexcept { return loop_; }
+    [[nodiscard]] reactor& driver() noexcept { return reactor_; }
+
+    /// Of the reactor: a timer's slot was due.
+    static void expired(void* object, timer_id id, time_point deadline, void* sink);
+
+private:
+    void shutdown() override;
+    static std::size_t take(loop_timer& timer, op_queue& to, bool aborted) noexcept;
+    static void end_one(loop_timer& timer, wait_operation* op, op_queue& to) noexcept;
+    static void set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept;
+    static time_point expiry_of(const loop_timer& timer) noexcept;
+    [[nodiscard]] bool try_wait(loop_timer& timer, wait_operation* op, bool has_slot);
+    [[nodiscard]] static timer_id slot_of(loop_timer& timer) noexcept;
+    [[nodiscard]] bool arm(loop_timer& timer);
+    void disarm(timer_id id) noexcept;
+
+    scheduler& loop_;
+    reactor& reactor_;
+    bool closed_ = false;  // by the destruction of the context
+};
+
+}  // namespace verge::detail

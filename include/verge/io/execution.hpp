@@ -1,0 +1,209 @@
+// verge/io/execution.hpp -- properties of executors, and require, prefer and query.
+//
+//     auto quiet = verge::require(ex, verge::execution::blocking.never);       // or no compile
+//     auto kept = verge::prefer(ex, verge::execution::outstanding_work.tracked);  // or unchanged
+//     verge::execution_context& where = verge::query(ex, verge::execution::context);
+//
+// As in Asio.  An executor supports a property by member functions `require(property)` and
+// `query(property)`.
+//
+//   blocking          never: execute() does not call in place · possibly: it may, inside its own
+//                     threads · always
+//   relationship      fork: another task · continuation: the rest of this one
+//   outstanding_work  tracked: the executor itself counts as work, so that run() does not return
+//   mapping           thread · new_thread · other
+//   allocator(a)      what execute() allocates with
+//   context           the execution_context
+//
+// Thread safety: values.  Exceptions: none of their own.
+
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+class execution_context;
+
+namespace execution {
+
+namespace detail {
+
+/// A property with a few values, each a type: Tag<0>, Tag<1> ...
+template <class Property, int Number>
+struct property_value {
+    static constexpr int number = Number;
+    static constexpr Property value() { return Property(Number); }
+    constexpr operator Property() const noexcept { return Property(Number); }  // NOLINT: as in Asio
+    friend constexpr bool operator==(property_value, property_value) noexcept { return true; }
+};
+
+/// The property itself: the result of a query, and a name for its values.
+template <class Property>
+class property_base {
+public:
+    constexpr property_base() noexcept = default;
+    constexpr explicit property_base(int number) noexcept : number_(number) {}
+    [[nodiscard]] constexpr int number() const noexcept { return number_; }
+    friend constexpr bool operator==(const Property& a, const Property& b) noexcept {
+        return a.number() == b.number();
+    }
+
+private:
+    int number_ = -1;
+};
+
+}  // namespace detail
+
+struct blocking_t : detail::property_base<blocking_t> {
+    using property_base::property_base;
+    struct possibly_t : detail::property_value<blocking_t, 0> {};
+    struct always_t : detail::property_value<blocking_t, 1> {};
+    struct never_t : detail::property_value<blocking_t, 2> {};
+    static constexpr possibly_t possibly{};
+    static constexpr always_t always{};
+    static constexpr never_t never{};
+};
+inline constexpr blocking_t blocking{};
+
+struct relationship_t : detail::property_base<relationship_t> {
+    using property_base::property_base;
+    struct fork_t : detail::property_value<relationship_t, 0> {};
+    struct continuation_t : detail::property_value<relationship_t, 1> {};
+    static constexpr fork_t fork{};
+    static constexpr continuation_t continuation{};
+};
+inline constexpr relationship_t relationship{};
+
+struct outstanding_work_t : detail::property_base<outstanding_work_t> {
+    using property_base::property_base;
+    struct untracked_t : detail::property_value<outstanding_work_t, 0> {};
+    struct tracked_t : detail::property_value<outstanding_work_t, 1> {};
+    static constexpr untracked_t untracked{};
+    static constexpr tracked_t tracked{};
+};
+inline constexpr outstanding_work_t outstanding_work{};
+
+struct mapping_t : detail::property_base<mapping_t> {
+    using property_base::property_base;
+    struct thread_t : detail::property_value<mapping_t, 0> {};
+    struct new_thread_t : detail::property_value<mapping_t, 1> {};
+    struct other_t : detail::property_value<mapping_t, 2> {};
+    static constexpr thread_t thread{};
+    static constexpr new_thread_t new_thread{};
+    static constexpr other_t other{};
+};
+inline constexpr mapping_t mapping{};
+
+template <class Allocator>
+struct allocator_t {
+    Allocator allocator;
+    [[nodiscard]] Allocator value() const { return allocator; }
+};
+template <>
+struct allocator_t<void> {
+    template <class Allocator>
+    constexpr allocator_t<Allocator> operator()(const Allocator& a) const {
+        return {a};
+    }
+};
+inline constexpr allocator_t<void> allocator{};
+
+struct context_t {};
+inline constexpr context_t context{};
+
+template <class T>
+struct context_as_t {};
+template <class T>
+inline constexpr context_as_t<T> context_as{};
+
+/// Something that has execute(f), is copied without exceptions, and compares equal to its copies.
+template <class T>
+concept executor = requires(const T& ex, void (*f)()) {
+    ex.execute(f);
+}
+&&std::is_nothrow_copy_constructible_v<T>&& std::equality_comparable<T>;
+
+}  // namespace execution
+
+template <class T>
+inline constexpr bool is_executor_v = execution::executor<T>;
+template <class T>
+struct is_executor : std::bool_constant<execution::executor<T>> {};
+
+namespace detail {
+
+/// A context, and not merely something that has an executor: timers have one as well.
+template <class T>
+concept context_with_executor = std::derived_from<T, execution_context> && requires(T& context) {
+    context.get_executor();
+};
+
+template <class Executor, class Property>
+concept has_require = requires(const Executor& ex, const Property& p) {
+    ex.require(p);
+};
+template <class Executor, class Property>
+concept has_prefer = requires(const Executor& ex, const Property& p) {
+    ex.prefer(p);
+};
+template <class Executor, class Property>
+concept has_query = requires(const Executor& ex, const Property& p) {
+    ex.query(p);
+};
+
+}  // namespace detail
+
+/// The executor with that property.  Does not compile if it cannot have it.
+template <class Executor, class Property>
+requires detail::has_require<Executor, Property>
+[[nodiscard]] auto require(const Executor& ex, const Property& property) {
+    return ex.require(property);
+}
+template <class Executor, class Property, class Second, class... More>
+[[nodiscard]] auto require(const Executor& ex, const Property& first, const Second& second,
+                           const More&... more) {
+    return verge::require(verge::require(ex, first), second, more...);
+}
+
+/// The executor with that property if it can have it, or else as it is.
+template <class Executor, class Property>
+[[nodiscard]] auto prefer(const Executor& ex, const Property& property) {
+    if constexpr (detail::has_prefer<Executor, Property>) {
+        return ex.prefer(property);
+    } else if constexpr (detail::has_require<Executor, Property>) {
+        return ex.require(property);
+    } else {
+        return ex;
+    }
+}
+template <class Executor, class Property, class Second, class... More>
+[[nodiscard]] auto prefer(const Executor& ex, const Property& first, const Second& second,
+                          const More&... more) {
+    return verge::prefer(verge::prefer(ex, first), second, more...);
+}
+
+/// What the executor has for that property.
+template <class Executor, class Property>
+requires detail::has_query<Executor, Property>
+[[nodiscard]] decltype(auto) query(const Executor& ex, const Property& property) {
+    return ex.query(property);
+}
+template <class Executor, class T>
+requires(!detail::has_query<Executor, execution::context_as_t<T>> &&
+         detail::has_query<Executor, execution::context_t>) [[nodiscard]] decltype(auto)
+    query(const Executor& ex, const execution::context_as_t<T>&) {
+    return static_cast<T>(ex.query(execution::context));
+}
+
+template <class Executor, class Property>
+inline constexpr bool can_require_v = detail::has_require<Executor, Property>;
+template <class Executor, class Property>
+inline constexpr bool can_query_v = detail::has_query<Executor, Property>;
+template <class Executor, class Property>
+inline constexpr bool can_prefer_v = true;
+
+}  // namespace verge

@@ -1,0 +1,146 @@
+// verge/io/io_context.hpp -- the event loop: runs handlers in the threads that call run().
+//
+//     verge::io_context io;                                       // examples/loop_timer.cpp
+//     verge::steady_timer timer(io, 50ms);
+//     timer.async_wait([](std::error_code error) { ... });
+//     verge::post(io, [] { ... });
+//     io.run();                                                   // until there is no work left
+//
+// Asio's io_context by name and meaning; docs/from_asio.md says what differs.
+//
+// Not the right tool for functions that are called at given times and nothing else: a timer_thread
+// is simpler.  Not for handlers that block: give them a thread_pool.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/io_context_test.cpp)
+//   RunReturnsTheNumberOfHandlers      as do run_one, run_for, run_until, poll and poll_one.
+//   RunReturnsWhenThereIsNoWork        and then stopped() is true until restart().
+//   PostNeverNests                     dispatch does, inside the loop: DispatchNestsInside.
+//   HandlersOfOneThreadRunInOrder      that they were posted in, if one thread runs.
+//   AnExceptionLeavesRun               and run() may be called again, with nothing lost.
+//   DestructionDestroysHandlers        without running them; also what their destructors post.
+//   ASteadyStateAllocatesNothing       an operation's memory is used again by its thread.
+//
+// Thread safety: every member from any thread, but restart() not while a thread is in run(), and
+// construction and destruction alone.  With hint 1 only one thread at a time runs; with
+// concurrency_hint_unsafe one thread at a time does anything at all.
+// Exceptions: the run functions throw what a handler throws.  post and its like throw
+// std::bad_alloc, and what the handler's move throws; then nothing was posted.
+
+#pragma once
+
+#include <verge/base/clock.hpp>
+#include <verge/io/detail/loop_executor.hpp>
+#include <verge/io/detail/scheduler.hpp>
+#include <verge/io/execution_context.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <memory>
+
+namespace verge {
+
+/// Concurrency hints.  1: one thread runs the loop, others may post.
+inline constexpr int concurrency_hint_safe = std::numeric_limits<int>::max();
+inline constexpr int concurrency_hint_unsafe = -1;  ///< One thread does everything: no locks.
+
+class io_context : public execution_context {
+public:
+    template <class Allocator, bool Tracked>
+    using basic_executor_type = detail::loop_executor<io_context, Allocator, Tracked>;
+    using executor_type = basic_executor_type<std::allocator<void>, false>;
+    using count_type = std::size_t;
+    class strand;  // verge/io/strand.hpp
+
+    io_context() : io_context(concurrency_hint_safe) {}
+    explicit io_context(int concurrency_hint)
+        : loop_(make_service<detail::scheduler>(*this, mode_of(concurrency_hint))) {}
+    template <class Allocator>
+    io_context(std::allocator_arg_t tag, const Allocator& allocator,
+               int concurrency_hint = concurrency_hint_safe)
+        : execution_context(tag, allocator),
+          loop_(make_service<detail::scheduler>(*this, mode_of(concurrency_hint))) {}
+
+    /// Destroys what has not run.
+    ~io_context() { shutdown(); }
+    io_context(const io_context&) = delete;
+    io_context& operator=(const io_context&) = delete;
+
+    [[nodiscard]] executor_type get_executor() noexcept { return executor_type(*this); }
+
+    /// Runs handlers until there is no work left, or stop().  Returns how many.
+    count_type run() { return loop_.run(most, never); }
+    /// Runs one handler, waiting for it; 0 if there is no work left, or after stop().
+    count_type run_one() { return loop_.run(1, never); }
+
+    /// As run() and run_one(), but no longer than until a time.  A timer that expires exactly then
+    /// is run.
+    template <class Rep, class Period>
+    count_type run_for(const std::chrono::duration<Rep, Period>& time) {
+        return loop_.run(most, after(time));
+    }
+    template <class Clock, class Duration>
+    count_type run_until(const std::chrono::time_point<Clock, Duration>& time) {
+        return run_until_time(time, most);
+    }
+    template <class Rep, class Period>
+    count_type run_one_for(const std::chrono::duration<Rep, Period>& time) {
+        return loop_.run(1, after(time));
+    }
+    template <class Clock, class Duration>
+    count_type run_one_until(const std::chrono::time_point<Clock, Duration>& time) {
+        return run_until_time(time, 1);
+    }
+
+    /// Runs handlers that are ready, and waits for nothing.
+    count_type poll() { return loop_.poll(most); }
+    count_type poll_one() { return loop_.poll(1); }
+
+    /// Makes all run functions return as soon as they can, until restart().
+    void stop() noexcept { loop_.stop(); }
+    /// Whether stop() was called, or the last run function found no work left.
+    [[nodiscard]] bool stopped() const noexcept { return loop_.stopped(); }
+    /// After stopped(): makes the run functions run again.
+    void restart() noexcept { loop_.restart(); }
+
+    /// Of the library.
+    [[nodiscard]] detail::scheduler& loop() const noexcept { return loop_; }
+
+private:
+    static constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+
+    static detail::threading mode_of(int hint) noexcept {
+        if (hint == concurrency_hint_unsafe) return detail::threading::unsafe;
+        return hint == 1 ? detail::threading::single : detail::threading::safe;
+    }
+
+    template <class Rep, class Period>
+    static time_point after(const std::chrono::duration<Rep, Period>& time) {
+        const time_point now = steady_source{}.now();
+        // Rounded up, and not beyond what nanoseconds can hold.
+        using wide = std::chrono::duration<long double, std::nano>;
+        if (wide(time) >= wide(duration::max())) return never;
+        return deadline_after(now, std::chrono::ceil<duration>(time));
+    }
+
+    template <class Clock, class Duration>
+    count_type run_until_time(const std::chrono::time_point<Clock, Duration>& time,
+                              std::size_t limit) {
+        if constexpr (std::is_same_v<Clock, clock>) {
+            return loop_.run(limit, std::chrono::ceil<duration>(time));
+        } else {
+            // Another clock may run differently: look at it again when it should be time.
+            count_type total = 0;
+            for (;;) {
+                const auto left = time - Clock::now();
+                if (left <= left.zero()) return total;
+                total += loop_.run(limit - total, after(left));
+                if (total == limit || stopped()) return total;
+            }
+        }
+    }
+
+    detail::scheduler& loop_;
+};
+
+}  // namespace verge

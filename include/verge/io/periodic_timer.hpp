@@ -1,0 +1,96 @@
+// verge/io/periodic_timer.hpp -- a timer of the loop that ticks, and keeps its phase.
+//
+//     verge::periodic_timer ticks(io, 20ms);                      // examples/loop_periodic.cpp
+//     void tick(std::error_code error) {
+//         if (error) return;                     // cancelled
+//         ...
+//         ticks.async_wait(tick);                // the next one, 20 ms after this was due
+//     }
+//
+// A tick is due a whole number of periods after the start, however late handlers run.  The policy
+// says what becomes of ticks that have passed before somebody waits for them: `skip` drops them,
+// `burst` makes up for each, `delay` starts a new phase.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/periodic_timer_test.cpp)
+//   KeepsItsPhase     SkipDropsMissedTicks     BurstMakesUpForThem     DelayStartsANewPhase
+//   ACancelledTickStaysDue
+//
+// Thread safety: none, but cancel() from any thread.  Exceptions: as basic_waitable_timer.
+
+#pragma once
+
+#include <verge/base/clock.hpp>
+#include <verge/io/steady_timer.hpp>
+#include <verge/queue/periodic.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace verge {
+
+template <class Executor = any_io_executor>
+class basic_periodic_timer {
+public:
+    using executor_type = Executor;
+
+    /// The first tick is one period from now.  A period below 1 ns counts as 1 ns.
+    template <class Place>
+    basic_periodic_timer(Place&& where, duration period, missed_ticks policy = missed_ticks::skip)
+        : timer_(std::forward<Place>(where)),
+          period_(std::max(period, duration(1))),
+          policy_(policy) {
+        restart();
+    }
+
+    [[nodiscard]] executor_type get_executor() const noexcept { return timer_.get_executor(); }
+
+    /// Ends pending waits, and starts a new phase: the next tick is one period from now.
+    void restart() {
+        timer_.expires_after(period_);
+        waited_ = false;
+    }
+    void restart(duration period) {
+        period_ = std::max(period, duration(1));
+        restart();
+    }
+
+    /// When the next tick is due, or the one that was waited for last.
+    [[nodiscard]] time_point expiry() const { return timer_.expiry(); }
+    [[nodiscard]] duration period() const noexcept { return period_; }
+    /// How many ticks were dropped so far.
+    [[nodiscard]] std::uint64_t missed() const noexcept { return missed_; }
+
+    std::size_t cancel() { return timer_.cancel(); }
+
+    /// Calls a handler, void(std::error_code), at the next tick.
+    template <class Token = deferred_t>
+    auto async_wait(Token&& token = Token()) {
+        advance(steady_source{}.now());
+        return timer_.async_wait(std::forward<Token>(token));
+    }
+
+private:
+    // A tick that was waited for and has passed is over: on to the next.
+    void advance(time_point now) {
+        const time_point last = timer_.expiry();
+        if (std::exchange(waited_, true) && last <= now) {
+            const period_step step = next_period(ticks(last), ticks(period_), ticks(now), policy_);
+            missed_ += step.dropped;
+            timer_.expires_at(time_point(duration(static_cast<duration::rep>(step.next))));
+        }
+    }
+    static tick ticks(time_point at) noexcept { return ticks(at.time_since_epoch()); }
+    static tick ticks(duration d) noexcept { return static_cast<tick>(d.count()); }
+
+    basic_waitable_timer<clock, wait_traits<clock>, Executor> timer_;
+    duration period_;
+    missed_ticks policy_;
+    bool waited_ = false;  // for the present expiry
+    std::uint64_t missed_ = 0;
+};
+
+using periodic_timer = basic_periodic_timer<>;
+
+}  // namespace verge

@@ -1,0 +1,177 @@
+// verge/io/posix/descriptor.hpp -- a file descriptor in an event loop: a pipe, a terminal, a tty.
+//
+//     verge::posix::descriptor in(io, ::dup(0));
+//     in.async_read_some(verge::buffer(data), [](std::error_code error, std::size_t n) { ... });
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/descriptor_test.cpp)
+//   ReadsAndWrites      PartialWritesSayHowMuch      TheEndOfAStreamIsEof      WaitsForReadiness
+//   CancelEndsWhatIsPending      CloseEndsWhatIsPending      AReleasedDescriptorStaysOpen
+//   ASlotEndsOneRead
+//
+// Thread safety: none, one object; but several may be pending, and completions come from the loop.
+// An object that was moved from may be destroyed or assigned to, and nothing else.
+// Exceptions: the functions without an error_code throw std::system_error.
+
+#pragma once
+
+#include <verge/io/any_io_executor.hpp>
+#include <verge/io/async_result.hpp>
+#include <verge/io/buffer.hpp>
+#include <verge/io/deferred.hpp>
+#include <verge/io/detail/io_handle.hpp>
+#include <verge/io/error.hpp>
+#include <verge/io/execution.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+namespace detail {
+
+/// What descriptors and sockets have in common.
+template <class Executor>
+class basic_io_object {
+public:
+    using executor_type = Executor;
+    using native_handle_type = int;
+
+    enum wait_type { wait_read, wait_write, wait_error };
+
+    explicit basic_io_object(const Executor& ex)
+        : executor_(ex), handle_(std::make_unique<io_handle>(scheduler_of(ex))) {}
+    basic_io_object(basic_io_object&&) noexcept = default;
+    basic_io_object& operator=(basic_io_object&&) noexcept = default;
+    basic_io_object(const basic_io_object&) = delete;
+    basic_io_object& operator=(const basic_io_object&) = delete;
+    ~basic_io_object() = default;
+
+    [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
+    [[nodiscard]] bool is_open() const noexcept { return handle_->fd() >= 0; }
+    [[nodiscard]] int native_handle() const noexcept { return handle_->fd(); }
+
+    /// Takes over an open descriptor, and makes it non-blocking.
+    void assign(int fd) { check(handle_->assign(fd), "assign"); }
+    void assign(int fd, std::error_code& error) { error = handle_->assign(fd); }
+    /// Ends what is pending with operation_aborted, and closes.
+    void close() { check(handle_->close(), "close"); }
+    void close(std::error_code& error) { error = handle_->close(); }
+    /// Ends what is pending, and gives the descriptor to the caller.
+    [[nodiscard]] int release() { return handle_->release(); }
+    /// Ends what is pending with operation_aborted.
+    void cancel() { handle_->cancel(); }
+
+    /// Calls a handler, void(error_code), when the descriptor is ready.
+    template <class Token = deferred_t>
+    auto async_wait(wait_type what, Token&& token = Token()) {
+        const auto event = static_cast<fd_event>(what);
+        return begin<void(std::error_code)>(event, wait_work{handle_->fd(), event},
+                                            std::forward<Token>(token));
+    }
+
+    /// Calls a handler, void(error_code, size_t), when some bytes were read.  error::eof at the
+    /// end.
+    template <class Token = deferred_t>
+    auto async_read_some(const mutable_buffer& to, Token&& token = Token()) {
+        return begin<void(std::error_code, std::size_t)>(
+            fd_event::read, read_work{handle_->fd(), to.data(), to.size()},
+            std::forward<Token>(token));
+    }
+    /// Calls a handler, void(error_code, size_t), when some bytes were written: perhaps not all.
+    template <class Token = deferred_t>
+    auto async_write_some(const const_buffer& from, Token&& token = Token()) {
+        return begin<void(std::error_code, std::size_t)>(
+            fd_event::write, write_work{handle_->fd(), from.data(), from.size()},
+            std::forward<Token>(token));
+    }
+
+    /// The same, blocking.
+    std::size_t read_some(const mutable_buffer& to, std::error_code& error) {
+        for (;;) {
+            const io_result got = detail::read_some(handle_->fd(), to.data(), to.size());
+            error = got.error;
+            if (!got.would_block) return got.bytes;
+            wait_ready(handle_->fd(), fd_event::read);
+        }
+    }
+    std::size_t write_some(const const_buffer& from, std::error_code& error) {
+        for (;;) {
+            const io_result got = detail::write_some(handle_->fd(), from.data(), from.size());
+            error = got.error;
+            if (!got.would_block) return got.bytes;
+            wait_ready(handle_->fd(), fd_event::write);
+        }
+    }
+    std::size_t read_some(const mutable_buffer& to) {
+        std::error_code error;
+        const std::size_t bytes = read_some(to, error);
+        check(error, "read_some");
+        return bytes;
+    }
+    std::size_t write_some(const const_buffer& from) {
+        std::error_code error;
+        const std::size_t bytes = write_some(from, error);
+        check(error, "write_some");
+        return bytes;
+    }
+
+protected:
+    static void check(std::error_code error, const char* what) {
+        if (error) throw std::system_error(error, what);
+    }
+    [[nodiscard]] io_handle& handle() const noexcept { return *handle_; }
+
+    template <class Work>
+    struct initiate {
+        using executor_type = Executor;
+        [[nodiscard]] executor_type get_executor() const noexcept { return ex; }
+        template <class Handler>
+        void operator()(Handler&& handler) const {
+            std::decay_t<Handler> own(std::forward<Handler>(handler));
+            begin_io(ex, *to, event, work, own);
+        }
+        Executor ex;
+        io_handle* to;
+        fd_event event;
+        Work work;
+    };
+    template <class Signature, class Work, class Token>
+    auto begin(fd_event event, const Work& work, Token&& token) {
+        return async_initiate<Token, Signature>(
+            initiate<Work>{executor_, handle_.get(), event, work}, token);
+    }
+
+private:
+    Executor executor_;
+    std::unique_ptr<io_handle> handle_;  // nullptr when moved from
+};
+
+}  // namespace detail
+
+namespace posix {
+
+template <class Executor = any_io_executor>
+class basic_descriptor : public detail::basic_io_object<Executor> {
+    using base = detail::basic_io_object<Executor>;
+
+public:
+    explicit basic_descriptor(const Executor& ex) : base(ex) {}
+    /// Takes over an open descriptor.
+    basic_descriptor(const Executor& ex, int fd) : base(ex) { base::assign(fd); }
+    template <detail::context_with_executor Context>
+    explicit basic_descriptor(Context& context) : base(context.get_executor()) {}
+    template <detail::context_with_executor Context>
+    basic_descriptor(Context& context, int fd) : base(context.get_executor()) {
+        base::assign(fd);
+    }
+};
+
+using descriptor = basic_descriptor<>;
+/// Asio's name.
+using stream_descriptor = basic_descriptor<>;
+
+}  // namespace posix
+
+}  // namespace verge

@@ -1,0 +1,184 @@
+// verge/io/post.hpp -- gives a function to an executor: post, dispatch, defer.
+//
+//     verge::post(io, [] { ... });          // later, never inside this call
+//     verge::dispatch(strand, [] { ... });  // at once if this thread is there already, or later
+//     verge::defer(io, [] { ... });         // later, as the rest of the present handler
+//     verge::post(compute, pool, [](int result) { ... });   // compute() on pool, its result after
+//
+// The first argument is a context or an executor; without it, the handler's associated executor.
+// A handler with an associated executor of its own is called there.
+//
+// Thread safety: any thread.  Exceptions: std::bad_alloc, and what the handler's move throws; then
+// nothing was posted.
+
+#pragma once
+
+#include <verge/io/associated.hpp>
+#include <verge/io/async_result.hpp>
+#include <verge/io/detail/bound_handler.hpp>
+#include <verge/io/execution.hpp>
+
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+namespace detail {
+
+enum class submission { post, dispatch, defer };
+
+template <submission How, class Executor>
+auto submitting(const Executor& ex) {
+    if constexpr (How == submission::dispatch) {
+        return ex;  // as it is: an executor that never blocks does not do so here
+    } else if constexpr (How == submission::post) {
+        return verge::prefer(verge::prefer(ex, execution::blocking.never),
+                             execution::relationship.fork);
+    } else {
+        return verge::prefer(verge::prefer(ex, execution::blocking.never),
+                             execution::relationship.continuation);
+    }
+}
+
+template <submission How, class Executor, class F>
+void submit(const Executor& ex, F&& f) {
+    auto allocator = verge::get_associated_allocator(f);
+    verge::prefer(submitting<How>(ex), execution::allocator(allocator)).execute(std::forward<F>(f));
+}
+
+/// Begins a post: `Executor` is where the function goes, and where the handler is called if it has
+/// no executor of its own.
+template <submission How, class Executor>
+struct submit_initiation {
+    Executor ex;
+
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        using type = std::decay_t<Handler>;
+        if constexpr (std::is_same_v<associated_executor_t<type, Executor>, Executor>) {
+            const Executor own = verge::get_associated_executor(handler, ex);
+            if (own == ex) {
+                submit<How>(ex, std::forward<Handler>(handler));
+                return;
+            }
+        }
+        submit<How>(ex, on_own_executor<type, Executor>(std::forward<Handler>(handler), ex));
+    }
+};
+
+/// Begins a post without an executor: the handler has one.
+template <submission How>
+struct submit_to_own_initiation {
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        const auto ex = verge::get_associated_executor(handler);
+        submit<How>(ex, std::forward<Handler>(handler));
+    }
+};
+
+template <class F, class Handler>
+struct call_then {
+    using wrapped_type = Handler;
+    [[nodiscard]] const Handler& wrapped() const noexcept { return handler; }
+
+    void operator()() {
+        if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
+            std::invoke(f);
+            std::move(handler)();
+        } else {
+            std::move(handler)(std::invoke(f));
+        }
+    }
+    F f;
+    Handler handler;
+};
+
+/// Begins a post of f() with a handler for its result: f runs on `ex`.
+template <submission How, class Executor>
+struct submit_call_initiation {
+    Executor ex;
+
+    template <class Handler, class F>
+    void operator()(Handler&& handler, F&& f) const {
+        using type = std::decay_t<Handler>;
+        using bound = on_own_executor<type, Executor>;
+        submit<How>(ex, call_then<std::decay_t<F>, bound>{
+                            std::forward<F>(f), bound(std::forward<Handler>(handler), ex)});
+    }
+};
+
+template <class R>
+struct result_signature {
+    using type = void(std::decay_t<R>);
+};
+template <>
+struct result_signature<void> {
+    using type = void();
+};
+
+}  // namespace detail
+
+template <class Executor, class Token>
+requires execution::executor<Executor>
+decltype(auto) post(const Executor& ex, Token&& token) {
+    return async_initiate<Token, void()>(
+        detail::submit_initiation<detail::submission::post, Executor>{ex}, token);
+}
+template <detail::context_with_executor Context, class Token>
+decltype(auto) post(Context& context, Token&& token) {
+    return verge::post(context.get_executor(), std::forward<Token>(token));
+}
+template <class Token>
+decltype(auto) post(Token&& token) {
+    return async_initiate<Token, void()>(
+        detail::submit_to_own_initiation<detail::submission::post>{}, token);
+}
+/// Calls f() on `ex`, and gives the token its result.
+template <class F, class Executor, class Token>
+requires(execution::executor<Executor>&& std::is_invocable_v<std::decay_t<F>&>) decltype(auto)
+    post(F&& f, const Executor& ex, Token&& token) {
+    using result = std::invoke_result_t<std::decay_t<F>&>;
+    return async_initiate<Token, typename detail::result_signature<result>::type>(
+        detail::submit_call_initiation<detail::submission::post, Executor>{ex}, token,
+        std::forward<F>(f));
+}
+template <class F, detail::context_with_executor Context, class Token>
+requires std::is_invocable_v < std::decay_t<F>
+& > decltype(auto) post(F&& f, Context& context, Token&& token) {
+    return verge::post(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
+}
+
+template <class Executor, class Token>
+requires execution::executor<Executor>
+decltype(auto) dispatch(const Executor& ex, Token&& token) {
+    return async_initiate<Token, void()>(
+        detail::submit_initiation<detail::submission::dispatch, Executor>{ex}, token);
+}
+template <detail::context_with_executor Context, class Token>
+decltype(auto) dispatch(Context& context, Token&& token) {
+    return verge::dispatch(context.get_executor(), std::forward<Token>(token));
+}
+template <class Token>
+decltype(auto) dispatch(Token&& token) {
+    return async_initiate<Token, void()>(
+        detail::submit_to_own_initiation<detail::submission::dispatch>{}, token);
+}
+
+template <class Executor, class Token>
+requires execution::executor<Executor>
+decltype(auto) defer(const Executor& ex, Token&& token) {
+    return async_initiate<Token, void()>(
+        detail::submit_initiation<detail::submission::defer, Executor>{ex}, token);
+}
+template <detail::context_with_executor Context, class Token>
+decltype(auto) defer(Context& context, Token&& token) {
+    return verge::defer(context.get_executor(), std::forward<Token>(token));
+}
+template <class Token>
+decltype(auto) defer(Token&& token) {
+    return async_initiate<Token, void()>(
+        detail::submit_to_own_initiation<detail::submission::defer>{}, token);
+}
+
+}  // namespace verge

@@ -1,0 +1,66 @@
+// verge/io/redirect_error.hpp -- adapts a token: the error goes into a variable.
+//
+//     std::error_code error;
+//     timer.async_wait(verge::redirect_error(verge::use_future, error)).get();   // does not throw
+//     timer.async_wait(verge::redirect_error(error))(handler);     // alone: with the default token
+//
+// The variable must live until the operation has completed.
+
+#pragma once
+
+#include <verge/io/async_result.hpp>
+#include <verge/io/deferred.hpp>
+
+#include <type_traits>
+#include <utility>
+
+#include <system_error>
+
+namespace verge {
+
+template <class Token>
+struct redirect_error_t {
+    Token token;
+    std::error_code& error;
+};
+
+template <class Token>
+[[nodiscard]] auto redirect_error(Token&& token, std::error_code& error) {
+    return redirect_error_t<std::decay_t<Token>>{std::forward<Token>(token), error};
+}
+[[nodiscard]] inline auto redirect_error(std::error_code& error) {
+    return redirect_error_t<deferred_t>{deferred, error};
+}
+
+namespace detail {
+
+template <class Handler>
+struct redirect_handler {
+    using wrapped_type = Handler;
+    [[nodiscard]] const Handler& wrapped() const noexcept { return handler; }
+    template <class... Results>
+    void operator()(std::error_code result, Results&&... results) {
+        error = result;
+        std::move(handler)(std::forward<Results>(results)...);
+    }
+    std::error_code& error;
+    Handler handler;
+};
+
+}  // namespace detail
+
+template <class Token, class R, class... Results>
+struct async_result<redirect_error_t<Token>, R(std::error_code, Results...)> {
+    template <class Initiation, class Raw, class... Args>
+    static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
+        return detail::initiate_wrapped<Token, R(Results...)>(
+            std::forward<Initiation>(initiation), detail::forward_inner<Raw>(token.token),
+            [error = &token.error]<class Handler>(Handler&& handler) {
+                return detail::redirect_handler<std::decay_t<Handler>>{
+                    *error, std::forward<Handler>(handler)};
+            },
+            std::forward<Args>(args)...);
+    }
+};
+
+}  // namespace verge

@@ -1,0 +1,227 @@
+// verge/io/strand.hpp -- an executor whose functions never run at the same time.
+//
+//     auto one_at_a_time = verge::make_strand(io);
+//     verge::post(one_at_a_time, [&] { ++counter; });     // no lock, however many threads run io
+//     timer.async_wait(verge::bind_executor(one_at_a_time, handler));
+//
+// Copies of a strand are the same strand.  Functions posted by one thread run in that order.
+//
+// How it works: a queue under a small lock.  Who adds to an idle strand gives the inner executor a
+// runner; that runs what was in the queue when it began, then asks for its next turn, so that a
+// busy strand does not keep a thread from everybody else.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/strand_test.cpp)
+//   FunctionsNeverOverlap           over any number of threads; each sees what the last one wrote.
+//   KeepsTheOrderOfPosts            of one thread.
+//   DispatchInsideRunsAtOnce        and post inside does not.
+//   AnExceptionDoesNotStopIt        it leaves run(), and the rest runs later.
+//   ADestroyedContextDestroysWhatWaits
+//
+// Thread safety: as a pointer; execute and its like from any thread.
+// Exceptions: those of the inner executor; std::bad_alloc.
+
+#pragma once
+
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/io/detail/function_operation.hpp>
+#include <verge/io/detail/operation.hpp>
+#include <verge/io/execution.hpp>
+#include <verge/io/io_context.hpp>
+#include <verge/io/post.hpp>
+
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+namespace detail {
+
+/// What all copies of a strand share.
+class strand_state {
+public:
+    /// Adds one.  True if the strand was idle: a runner must be started.
+    [[nodiscard]] bool add(operation* op) noexcept;
+    /// Runs what is there.
+    void run_turn();
+    /// Whether there is more, also what an exception left behind: then another turn is needed.
+    [[nodiscard]] bool end_turn() noexcept;
+    /// Destroys what waits: its runner was destroyed without a turn.
+    void drop() noexcept;
+    [[nodiscard]] bool running_in_this_thread() const noexcept;
+
+private:
+    spin_lock lock_;
+    bool busy_ VERGE_GUARDED_BY(lock_) = false;  // a runner exists
+    op_queue waiting_ VERGE_GUARDED_BY(lock_);
+    op_queue turn_;  // of the runner
+};
+
+/// One turn of a strand, as the inner executor gets it.
+template <class Executor>
+class strand_runner {
+public:
+    strand_runner(std::shared_ptr<strand_state> state, const Executor& ex) noexcept
+        : state_(std::move(state)), ex_(ex) {}
+    strand_runner(strand_runner&& other) noexcept = default;
+    strand_runner& operator=(strand_runner&&) = delete;
+    strand_runner(const strand_runner&) = delete;
+    strand_runner& operator=(const strand_runner&) = delete;
+    ~strand_runner() {
+        if (state_ != nullptr) state_->drop();
+    }
+
+    void operator()() {
+        std::shared_ptr<strand_state> state = std::move(state_);
+        const next_turn after{state, ex_};
+        state->run_turn();
+    }
+
+private:
+    // Also when a function throws.
+    struct next_turn {
+        const std::shared_ptr<strand_state>& state;
+        const Executor& ex;
+        ~next_turn() {
+            if (!state->end_turn()) return;
+            verge::prefer(verge::prefer(ex, execution::blocking.never),
+                          execution::relationship.continuation)
+                .execute(strand_runner(state, ex));
+        }
+    };
+
+    std::shared_ptr<strand_state> state_;  // nullptr: it had its turn
+    Executor ex_;
+};
+
+}  // namespace detail
+
+template <class Executor>
+class strand {
+public:
+    using inner_executor_type = Executor;
+
+    strand() requires std::is_default_constructible_v<Executor>
+        : state_(std::make_shared<detail::strand_state>()) {}
+    explicit strand(const Executor& ex)
+        : state_(std::make_shared<detail::strand_state>()), ex_(ex) {}
+    template <class Other>
+    requires std::is_convertible_v<const Other&, Executor> strand(
+        const strand<Other>& other)  // NOLINT: implicit, as in Asio
+        : state_(other.state_), ex_(other.ex_) {}
+
+    [[nodiscard]] inner_executor_type get_inner_executor() const noexcept { return ex_; }
+    [[nodiscard]] bool running_in_this_thread() const noexcept {
+        return state_->running_in_this_thread();
+    }
+
+    /// Runs `f` when no other function of this strand runs: at once if it may block, inside.
+    template <class F>
+    void execute(F&& f) const {
+        if (may_block() && running_in_this_thread()) {
+            std::decay_t<F> own(std::forward<F>(f));
+            own();
+            return;
+        }
+        add(std::forward<F>(f), ex_);
+    }
+
+    // ---- properties: those of the inner executor ------------------------------------------------
+
+    template <class Property>
+    requires can_require_v<Executor, Property>
+    [[nodiscard]] auto require(const Property& p) const {
+        using inner = std::decay_t<decltype(verge::require(ex_, p))>;
+        return strand<inner>(state_, verge::require(ex_, p));
+    }
+    template <class Property>
+    requires(detail::has_prefer<Executor, Property>)
+        [[nodiscard]] auto prefer(const Property& p) const {
+        using inner = std::decay_t<decltype(verge::prefer(ex_, p))>;
+        return strand<inner>(state_, verge::prefer(ex_, p));
+    }
+    template <class Property>
+    requires can_query_v<Executor, Property>
+    [[nodiscard]] decltype(auto) query(const Property& p) const { return verge::query(ex_, p); }
+
+    // ---- Asio's older form ----------------------------------------------------------------------
+
+    [[nodiscard]] decltype(auto) context() const { return verge::query(ex_, execution::context); }
+    template <class F, class A = std::allocator<void>>
+    void dispatch(F&& f, const A& = {}) const {
+        execute(std::forward<F>(f));
+    }
+    template <class F, class A = std::allocator<void>>
+    void post(F&& f, const A& = {}) const {
+        add(std::forward<F>(f), verge::prefer(ex_, execution::blocking.never));
+    }
+    template <class F, class A = std::allocator<void>>
+    void defer(F&& f, const A& = {}) const {
+        add(std::forward<F>(f), verge::prefer(verge::prefer(ex_, execution::blocking.never),
+                                              execution::relationship.continuation));
+    }
+    void on_work_started() const noexcept { ex_.on_work_started(); }
+    void on_work_finished() const noexcept { ex_.on_work_finished(); }
+
+    friend bool operator==(const strand& a, const strand& b) noexcept {
+        return a.state_ == b.state_;
+    }
+
+private:
+    template <class>
+    friend class strand;
+    strand(std::shared_ptr<detail::strand_state> state, const Executor& ex) noexcept
+        : state_(std::move(state)), ex_(ex) {}
+
+    [[nodiscard]] bool may_block() const {
+        if constexpr (can_query_v<Executor, execution::blocking_t>) {
+            return verge::query(ex_, execution::blocking) !=
+                   execution::blocking_t(execution::blocking.never);
+        } else {
+            return true;
+        }
+    }
+
+    template <class F, class Via>
+    void add(F&& f, const Via& via) const {
+        detail::operation* const op =
+            detail::make_function_operation(std::forward<F>(f), std::allocator<void>());
+        // The runner goes on with the strand's own executor, whatever this call was made through.
+        if (state_->add(op)) via.execute(detail::strand_runner<Executor>(state_, ex_));
+    }
+
+    std::shared_ptr<detail::strand_state> state_;
+    Executor ex_;
+};
+
+template <class Executor>
+requires execution::executor<Executor>
+[[nodiscard]] auto make_strand(const Executor& ex) {
+    return strand<Executor>(ex);
+}
+template <class Context>
+requires(!execution::executor<Context> && requires(Context & c) { c.get_executor(); })
+    [[nodiscard]] auto make_strand(Context& context) {
+    return strand<typename Context::executor_type>(context.get_executor());
+}
+
+/// Asio's older strand, of an io_context.
+class io_context::strand : public verge::strand<io_context::executor_type> {
+    using base = verge::strand<io_context::executor_type>;
+
+public:
+    explicit strand(io_context& context) : base(context.get_executor()) {}
+
+    /// A function object that dispatches `f` through this strand when it is called.
+    template <class F>
+    [[nodiscard]] auto wrap(F&& f) const {
+        return [own = static_cast<const base&>(*this),
+                fn = std::decay_t<F>(std::forward<F>(f))]<class... Args>(Args&&... args) mutable {
+            own.execute([fn, tuple = std::tuple<std::decay_t<Args>...>(std::forward<Args>(
+                                 args)...)]() mutable { std::apply(fn, std::move(tuple)); });
+        };
+    }
+};
+
+}  // namespace verge

@@ -1,0 +1,35 @@
+// verge/io/wait_traits.hpp -- how long to wait, in real time, for a time of a clock.
+//
+//     struct virtual_traits {                  // a clock that runs when the test says so
+//         static my_clock::duration to_wait_duration(my_clock::duration left);
+//         static my_clock::duration to_wait_duration(my_clock::time_point until);
+//     };
+//     verge::basic_waitable_timer<my_clock, virtual_traits> timer(io);
+//
+// A timer of such a clock looks at the clock again after that while, and completes when the clock
+// says that it is time.  A while of 0 looks at every turn of the loop.
+
+#pragma once
+
+#include <chrono>
+
+namespace verge {
+
+template <class Clock>
+struct wait_traits {
+    static typename Clock::duration to_wait_duration(const typename Clock::duration& left) {
+        return left;
+    }
+    static typename Clock::duration to_wait_duration(const typename Clock::time_point& until) {
+        const typename Clock::time_point now = Clock::now();
+        // Without overflow: `until` may be the first or the last of all times.
+        if (until <= now) return Clock::duration::zero();
+        if (now.time_since_epoch() < Clock::duration::zero() &&
+            until.time_since_epoch() > (Clock::duration::max)() + now.time_since_epoch()) {
+            return (Clock::duration::max)();
+        }
+        return until - now;
+    }
+};
+
+}  // namespace verge

@@ -1,0 +1,107 @@
+#include <verge/io/detail/clock_queue.hpp>
+#include <verge/io/detail/timer_handle.hpp>
+
+#include <algorithm>
+#include <mutex>
+
+#include <time.h>
+
+namespace verge {
+
+boottime_clock::time_point boottime_clock::now() noexcept {
+    timespec at{};
+    ::clock_gettime(CLOCK_BOOTTIME, &at);
+    return time_point(std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec));
+}
+
+namespace detail {
+
+namespace {
+
+// Where the kernel refuses to tell of a new date, it is asked so often.
+constexpr duration look_again = std::chrono::seconds(1);
+
+alarm_clock clock_of(bool realtime) noexcept {
+    return realtime ? alarm_clock::realtime : alarm_clock::boottime;
+}
+
+}  // namespace
+
+void sleep_for(duration time) noexcept {
+    if (time <= duration::zero()) return;
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+    const timespec left{static_cast<time_t>(seconds.count()),
+                        static_cast<long>((time - seconds).count())};
+    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &left, nullptr);  // a signal ends it: the caller looks
+}
+
+struct clock_queue_base::secret {
+    std::mutex mutex;
+};
+
+clock_queue_base::clock_queue_base(execution_context& context, kind which)
+    : service(context),
+      reactor_timer(&alarm_rang),
+      loop_(timer_service::of(use_service<scheduler>(context)).loop()),
+      reactor_(loop_.use_reactor()),
+      which_(which),
+      secret_(std::make_unique<secret>()) {
+    if (which_ != kind::user) reactor_.watch(clock_of(which_ == kind::realtime), this);
+}
+
+clock_queue_base::~clock_queue_base() {
+    close_watch();
+}
+
+void clock_queue_base::close_watch() noexcept {
+    if (which_ != kind::user) reactor_.watch(clock_of(which_ == kind::realtime), nullptr);
+}
+
+void clock_queue_base::lock() {
+    secret_->mutex.lock();
+}
+void clock_queue_base::unlock() {
+    secret_->mutex.unlock();
+}
+
+void clock_queue_base::shutdown() {
+    close_watch();
+    op_queue doomed;
+    const hold locked(*this);
+    closed_ = true;
+    reactor_.timers().cancel(alarm_);
+    take_all(doomed);
+}
+
+void clock_queue_base::set_alarm() {
+    const std::optional<next_look> soon = next();
+    if (!soon) return;
+    duration wait = soon->wait;
+    if (which_ != kind::user) {
+        if (reactor_.set_alarm(clock_of(which_ == kind::realtime), soon->expiry)) return;
+        wait = std::min(wait, look_again);
+    }
+    const time_point when = deadline_after(steady_source{}.now(), wait);
+    const time_point at = std::min(when, last_time);
+    if (alarm_ && reactor_.timers().rearm(alarm_, at) == reschedule_result::pending) return;
+    alarm_ = reactor_.timers().emplace(at, static_cast<reactor_timer&>(*this));
+}
+
+void clock_queue_base::look(void* sink, bool own_alarm) noexcept {
+    const hold locked(*this);
+    if (own_alarm) alarm_ = {};
+    if (closed_) return;
+    take_due(*static_cast<ready_sink*>(sink));
+    set_alarm();
+}
+
+void clock_queue_base::clock_moved(void* sink) noexcept {
+    look(sink, false);
+}
+
+void clock_queue_base::alarm_rang(reactor_timer& self, timer_id, void* sink) {
+    static_cast<clock_queue_base&>(self).look(sink, true);
+}
+
+}  // namespace detail
+}  // namespace verge

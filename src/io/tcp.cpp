@@ -1,0 +1,177 @@
+#include <verge/io/ip/tcp.hpp>
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+
+namespace verge {
+
+namespace {
+
+std::error_code last_error() noexcept {
+    return {errno, std::system_category()};
+}
+
+}  // namespace
+
+namespace ip {
+
+address address::loopback_v4() noexcept {
+    address a;
+    a.bytes_[0] = 127;
+    a.bytes_[3] = 1;
+    return a;
+}
+
+address address::any_v6() noexcept {
+    address a;
+    a.is_v6_ = true;
+    return a;
+}
+
+std::string address::to_string() const {
+    char text[INET6_ADDRSTRLEN] = {};
+    ::inet_ntop(is_v6_ ? AF_INET6 : AF_INET, bytes_, text, sizeof text);
+    return text;
+}
+
+address make_address(const std::string& text, std::error_code& error) {
+    address a;
+    error.clear();
+    if (::inet_pton(AF_INET, text.c_str(), a.bytes_) == 1) return a;
+    a.is_v6_ = true;
+    if (::inet_pton(AF_INET6, text.c_str(), a.bytes_) == 1) return a;
+    error = error::invalid_argument;
+    return {};
+}
+
+address make_address(const std::string& text) {
+    std::error_code error;
+    const address a = make_address(text, error);
+    if (error) throw std::system_error(error, "make_address");
+    return a;
+}
+
+tcp_endpoint::tcp_endpoint(tcp_version version, std::uint16_t port) noexcept
+    : tcp_endpoint(version.is_v6 ? ip::address::any_v6() : ip::address(), port) {}
+
+tcp_endpoint::tcp_endpoint(const ip::address& at, std::uint16_t port) noexcept {
+    if (at.is_v6()) {
+        auto& v6 = reinterpret_cast<sockaddr_in6&>(storage_);
+        v6.sin6_family = AF_INET6;
+        v6.sin6_port = htons(port);
+        std::memcpy(&v6.sin6_addr, at.bytes_, 16);
+    } else {
+        auto& v4 = reinterpret_cast<sockaddr_in&>(storage_);
+        v4.sin_family = AF_INET;
+        v4.sin_port = htons(port);
+        std::memcpy(&v4.sin_addr, at.bytes_, 4);
+    }
+}
+
+ip::address tcp_endpoint::address() const noexcept {
+    ip::address a;
+    a.is_v6_ = storage_.ss_family == AF_INET6;
+    if (a.is_v6_) {
+        std::memcpy(a.bytes_, &reinterpret_cast<const sockaddr_in6&>(storage_).sin6_addr, 16);
+    } else {
+        std::memcpy(a.bytes_, &reinterpret_cast<const sockaddr_in&>(storage_).sin_addr, 4);
+    }
+    return a;
+}
+
+std::uint16_t tcp_endpoint::port() const noexcept {
+    return ntohs(storage_.ss_family == AF_INET6
+                     ? reinterpret_cast<const sockaddr_in6&>(storage_).sin6_port
+                     : reinterpret_cast<const sockaddr_in&>(storage_).sin_port);
+}
+
+socklen_t tcp_endpoint::size() const noexcept {
+    return storage_.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+}
+
+}  // namespace ip
+
+namespace detail {
+
+int open_socket(int family, std::error_code& error) noexcept {
+    const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+    error = fd < 0 ? last_error() : std::error_code();
+    return fd;
+}
+
+connect_work begin_connect(int fd, const ip::tcp_endpoint& to) noexcept {
+    if (::connect(fd, to.data(), to.size()) == 0) return {fd, {}, false};
+    // Interrupted, it goes on all the same.
+    if (errno == EINPROGRESS || errno == EINTR) return {fd, {}, true};
+    return {fd, last_error(), false};
+}
+
+bool connect_work::attempt(std::error_code& error) {
+    if (!pending) {
+        error = begun;
+        return true;
+    }
+    if (!is_ready_now(fd, fd_event::write)) return false;
+    int result = 0;
+    socklen_t size = sizeof result;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &result, &size) != 0) result = errno;
+    error = std::error_code(result, std::system_category());
+    return true;
+}
+
+bool accept_work::attempt(std::error_code& error) {
+    for (;;) {
+        accepted = ::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (accepted >= 0) return true;
+        switch (errno) {
+            case EINTR:
+            case ECONNABORTED:  // it went away meanwhile: the next, please
+                continue;
+            case EAGAIN:
+                return false;
+            default:
+                error = last_error();
+                return true;
+        }
+    }
+}
+
+std::error_code bind_and_listen(int fd, const ip::tcp_endpoint& at, bool reuse,
+                                int backlog) noexcept {
+    const int on = reuse ? 1 : 0;
+    if (::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        ::bind(fd, at.data(), at.size()) != 0 || ::listen(fd, backlog) != 0) {
+        return last_error();
+    }
+    return {};
+}
+
+std::error_code endpoint_of(int fd, bool remote, ip::tcp_endpoint& to) noexcept {
+    socklen_t size = sizeof(sockaddr_storage);
+    const int result =
+        remote ? ::getpeername(fd, to.data(), &size) : ::getsockname(fd, to.data(), &size);
+    return result == 0 ? std::error_code() : last_error();
+}
+
+void close_fd(int fd) noexcept {
+    ::close(fd);
+}
+
+std::error_code shut_down(int fd, int how) noexcept {
+    return ::shutdown(fd, how) == 0 ? std::error_code() : last_error();
+}
+
+std::error_code set_no_delay(int fd, bool on) noexcept {
+    const int value = on ? 1 : 0;
+    return ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof value) == 0 ? std::error_code()
+                                                                                 : last_error();
+}
+
+}  // namespace detail
+}  // namespace verge

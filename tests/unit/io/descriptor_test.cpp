@@ -1,0 +1,354 @@
+#include "unit/io/io_fixture.hpp"
+#include <verge/io/as_tuple.hpp>
+#include <verge/io/buffer.hpp>
+#include <verge/io/cancel_after.hpp>
+#include <verge/io/executor_work_guard.hpp>
+#include <verge/io/ip/tcp.hpp>
+#include <verge/io/posix/descriptor.hpp>
+#include <verge/io/use_future.hpp>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace verge {
+namespace {
+
+class Descriptor : public testing::Test {
+protected:
+    Descriptor() {
+        int fds[2];
+        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+        here.assign(fds[0]);
+        there.assign(fds[1]);
+    }
+    auto note() {
+        return [this](std::error_code e, std::size_t n) {
+            error = e;
+            bytes = n;
+            ++calls;
+        };
+    }
+    io_context io;
+    posix::descriptor here{io};
+    posix::descriptor there{io};
+    char data[64] = {};
+    std::error_code error;
+    std::size_t bytes = 0;
+    int calls = 0;
+};
+
+TEST_F(Descriptor, ReadsAndWrites) {
+    here.async_read_some(buffer(data), note());
+    EXPECT_EQ(io.poll(), 0U);
+    EXPECT_FALSE(io.stopped());  // a pending read is work
+    EXPECT_EQ(there.write_some(buffer(std::string_view("hello"))), 5U);
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_FALSE(error);
+    EXPECT_EQ(std::string_view(data, bytes), "hello");
+    EXPECT_EQ(calls, 1);
+}
+
+TEST_F(Descriptor, ACompletionIsNeverInTheCallThatBegins) {
+    there.write_some(buffer(std::string_view("x")));
+    here.async_read_some(buffer(data), note());
+    here.async_write_some(buffer(std::string_view("y")), note());
+    EXPECT_EQ(calls, 0);
+    EXPECT_EQ(io.run(), 2U);
+    EXPECT_EQ(calls, 2);
+}
+
+TEST_F(Descriptor, PartialWritesSayHowMuch) {
+    const std::string large(4'000'000, 'x');
+    here.async_write_some(buffer(large), note());
+    io.run();
+    EXPECT_FALSE(error);
+    EXPECT_GT(bytes, 0U);
+    EXPECT_LT(bytes, large.size());
+    // And all of it, while the other side reads.
+    io.restart();
+    std::size_t read = 0;
+    const std::size_t first = bytes;
+    std::vector<char> into(100'000);
+    std::function<void(std::error_code, std::size_t)> more = [&](std::error_code e, std::size_t n) {
+        ASSERT_FALSE(e);
+        read += n;
+        if (read < first + large.size()) there.async_read_some(buffer(into), more);
+    };
+    there.async_read_some(buffer(into), more);
+    async_write(here, buffer(large), note());
+    io.run();
+    EXPECT_EQ(bytes, large.size());
+    EXPECT_EQ(read, first + large.size());
+}
+
+TEST_F(Descriptor, TheEndOfAStreamIsEof) {
+    here.async_read_some(buffer(data), note());
+    there.close();
+    io.run();
+    EXPECT_EQ(error, error::eof);
+    EXPECT_EQ(bytes, 0U);
+}
+
+TEST_F(Descriptor, WaitsForReadiness) {
+    int ready = 0;
+    here.async_wait(posix::descriptor::wait_write, [&](std::error_code e) { ready += e ? 0 : 1; });
+    EXPECT_EQ(io.poll(), 1U);
+    here.async_wait(posix::descriptor::wait_read, [&](std::error_code e) { ready += e ? 0 : 10; });
+    io.restart();
+    EXPECT_EQ(io.poll(), 0U);
+    there.write_some(buffer(std::string_view("x")));
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(ready, 11);
+}
+
+TEST_F(Descriptor, CancelEndsWhatIsPending) {
+    here.async_read_some(buffer(data), note());
+    here.cancel();
+    EXPECT_EQ(calls, 0);
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(error, error::operation_aborted);
+}
+
+TEST_F(Descriptor, CloseEndsWhatIsPending) {
+    here.async_read_some(buffer(data), note());
+    here.close();
+    EXPECT_FALSE(here.is_open());
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(error, error::operation_aborted);
+    io.restart();
+    here.async_read_some(buffer(data), note());
+    io.run();
+    EXPECT_EQ(error, error::bad_descriptor);
+}
+
+TEST_F(Descriptor, AReleasedDescriptorStaysOpen) {
+    const int fd = here.release();
+    EXPECT_FALSE(here.is_open());
+    EXPECT_GE(::fcntl(fd, F_GETFD), 0);
+    posix::descriptor again(io, fd);
+    there.write_some(buffer(std::string_view("x")));
+    again.async_read_some(buffer(data), note());
+    io.run();
+    EXPECT_EQ(bytes, 1U);
+}
+
+TEST_F(Descriptor, ASlotEndsOneRead) {
+    cancellation_signal signal;
+    here.async_read_some(buffer(data, 1), bind_cancellation_slot(signal.slot(), note()));
+    char other[8] = {};
+    std::size_t got = 0;
+    here.async_read_some(buffer(other), [&](std::error_code, std::size_t n) { got = n; });
+    EXPECT_EQ(io.poll(), 0U);
+    signal.emit(cancellation_type::terminal);
+    EXPECT_EQ(io.poll(), 1U);
+    EXPECT_EQ(error, error::operation_aborted);
+    there.write_some(buffer(std::string_view("abc")));
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(got, 3U);
+}
+
+TEST_F(Descriptor, TokensWork) {
+    std::future<std::size_t> read = here.async_read_some(buffer(data), use_future);
+    there.write_some(buffer(std::string_view("abc")));
+    io.run();
+    EXPECT_EQ(read.get(), 3U);
+}
+
+TEST_F(Descriptor, ADestroyedContextDestroysHandlers) {
+    std::atomic<int> alive = 0;
+    {
+        io_context own;
+        int fds[2];
+        ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+        // A descriptor that only its own handler keeps alive.
+        auto d = std::make_shared<posix::descriptor>(own, fds[0]);
+        d->async_read_some(buffer(data),
+                           [d, c = counted(alive)](std::error_code, std::size_t) { FAIL(); });
+        ::close(fds[1]);
+        EXPECT_EQ(alive, 1);
+    }
+    EXPECT_EQ(alive, 0);
+}
+
+// ---- TCP ----------------------------------------------------------------------------------------
+
+using ip::tcp;
+
+class Tcp : public testing::Test {
+protected:
+    io_context io{1};
+    tcp::acceptor acceptor{io, {ip::address::loopback_v4(), 0}};
+    tcp::endpoint at = acceptor.local_endpoint();
+    char data[64] = {};
+};
+
+TEST_F(Tcp, ConnectsAndAccepts) {
+    tcp::socket client(io);
+    tcp::socket server(io);
+    int done = 0;
+    acceptor.async_accept([&](std::error_code error, tcp::socket s) {
+        EXPECT_FALSE(error);
+        server = std::move(s);
+        ++done;
+    });
+    client.async_connect(at, [&](std::error_code error) {
+        EXPECT_FALSE(error);
+        ++done;
+    });
+    io.run();
+    ASSERT_EQ(done, 2);
+    EXPECT_EQ(server.remote_endpoint(), client.local_endpoint());
+    EXPECT_EQ(client.remote_endpoint().address().to_string(), "127.0.0.1");
+    client.no_delay(true);
+    EXPECT_NE(::fcntl(server.native_handle(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST_F(Tcp, ARefusedConnectionSaysSo) {
+    acceptor.close();
+    tcp::socket client(io);
+    std::error_code error;
+    client.async_connect(at, [&](std::error_code e) { error = e; });
+    io.run();
+    EXPECT_EQ(error, error::connection_refused);
+    tcp::socket blocking(io);
+    EXPECT_THROW(blocking.connect(at), std::system_error);
+    EXPECT_THROW(static_cast<void>(ip::make_address("nowhere")), std::system_error);
+}
+
+TEST_F(Tcp, AHalfClosedPeerIsEof) {
+    tcp::socket client(io);
+    client.connect(at);
+    std::error_code seen;
+    std::shared_ptr<tcp::socket> server;
+    acceptor.async_accept([&](std::error_code, tcp::socket s) {
+        server = std::make_shared<tcp::socket>(std::move(s));
+        server->async_read_some(buffer(data), [&](std::error_code error, std::size_t) {
+            seen = error;
+            server->write_some(buffer(std::string_view("still open")));
+        });
+    });
+    client.shutdown(tcp::socket::shutdown_send);
+    io.run();
+    EXPECT_EQ(seen, error::eof);
+    EXPECT_EQ(client.read_some(buffer(data)), 10U);
+}
+
+TEST_F(Tcp, AResetIsAnError) {
+    tcp::socket client(io);
+    client.connect(at);
+    std::error_code seen;
+    std::shared_ptr<tcp::socket> server;
+    acceptor.async_accept([&](std::error_code, tcp::socket s) {
+        server = std::make_shared<tcp::socket>(std::move(s));
+        server->async_read_some(buffer(data),
+                                [&](std::error_code error, std::size_t) { seen = error; });
+        const linger reset{1, 0};
+        ::setsockopt(client.native_handle(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        client.close();
+    });
+    io.run();
+    EXPECT_EQ(seen, error::connection_reset);
+}
+
+TEST_F(Tcp, WithTimeoutEndsAnIdleRead) {
+    tcp::socket client(io);
+    client.connect(at);
+    std::error_code seen;
+    with_timeout(client.async_read_some(buffer(data)),
+                 1ms)([&](std::error_code error, std::size_t) { seen = error; });
+    io.run();
+    EXPECT_EQ(seen, error::timed_out);
+}
+
+TEST_F(Tcp, AcceptSaysThatDescriptorsRanOut) {
+    tcp::socket client(io);
+    client.connect(at);
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int lowest = ::dup(0);  // the next number there is
+    ::close(lowest);
+    const rlimit none{static_cast<rlim_t>(lowest), before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    std::error_code seen;
+    acceptor.async_accept([&](std::error_code error, tcp::socket) { seen = error; });
+    io.run();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(seen, error::no_descriptors);
+    io.restart();
+    bool accepted = false;  // it still waits
+    acceptor.async_accept([&](std::error_code error, tcp::socket) { accepted = !error; });
+    io.run();
+    EXPECT_TRUE(accepted);
+}
+
+// A connection that sends back what it gets, and its client that asks a few times.
+struct echo_session : std::enable_shared_from_this<echo_session> {
+    explicit echo_session(tcp::socket s) : socket(std::move(s)) {}
+    void read() {
+        socket.async_read_some(buffer(data),
+                               [self = shared_from_this()](std::error_code e, std::size_t n) {
+                                   if (e) return;
+                                   async_write(self->socket, buffer(self->data, n),
+                                               [self](std::error_code error, std::size_t) {
+                                                   if (!error) self->read();
+                                               });
+                               });
+    }
+    tcp::socket socket;
+    std::array<char, 32> data{};
+};
+struct echo_client : std::enable_shared_from_this<echo_client> {
+    echo_client(io_context& io, int& counter) : socket(io), done(counter) {}
+    void start(const tcp::endpoint& to) {
+        socket.async_connect(to, [self = shared_from_this()](std::error_code error) {
+            ASSERT_FALSE(error);
+            self->ask();
+        });
+    }
+    void ask() {
+        async_write(socket, buffer(question),
+                    [self = shared_from_this()](std::error_code, std::size_t) {
+                        async_read(self->socket, buffer(self->answer),
+                                   [self](std::error_code error, std::size_t) {
+                                       ASSERT_FALSE(error);
+                                       EXPECT_EQ(self->question, self->answer);
+                                       if (++self->rounds < 3) return self->ask();
+                                       ++self->done;
+                                   });
+                    });
+    }
+    tcp::socket socket;
+    int& done;
+    std::array<char, 8> question{'v', 'e', 'r', 'g', 'e', '!', '?', '.'};
+    std::array<char, 8> answer{};
+    int rounds = 0;
+};
+
+TEST_F(Tcp, EchoesManyConnections) {
+    constexpr int clients = 300;
+    int accepted = 0;
+    int done = 0;
+    std::function<void(std::error_code, tcp::socket)> next = [&](std::error_code error,
+                                                                 tcp::socket s) {
+        ASSERT_FALSE(error);
+        std::make_shared<echo_session>(std::move(s))->read();
+        if (++accepted < clients) acceptor.async_accept(next);
+    };
+    acceptor.async_accept(next);
+    for (int i = 0; i < clients; ++i)
+        std::make_shared<echo_client>(io, done)->start(at);
+    io.run();
+    EXPECT_EQ(done, clients);
+}
+
+}  // namespace
+}  // namespace verge

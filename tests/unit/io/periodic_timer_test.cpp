@@ -1,0 +1,85 @@
+#include "unit/io/io_fixture.hpp"
+#include <verge/io/periodic_timer.hpp>
+
+#include <functional>
+#include <vector>
+
+namespace verge {
+namespace {
+
+// Expiries of the first ticks, in periods since the start.  The handler of the first one lasts for
+// `busy`.
+std::vector<double> ticks(missed_ticks policy, duration busy, int count, std::uint64_t& missed) {
+    io_context io(1);
+    constexpr duration period = 1ms;
+    periodic_timer timer(io, period, policy);
+    const time_point start = timer.expiry() - period;
+    std::vector<double> seen;
+    std::function<void(std::error_code)> tick = [&](std::error_code error) {
+        EXPECT_FALSE(error);
+        EXPECT_GE(now(), timer.expiry());
+        seen.push_back(std::chrono::duration<double, std::milli>(timer.expiry() - start).count());
+        if (seen.size() == 1) std::this_thread::sleep_until(timer.expiry() + busy);
+        if (static_cast<int>(seen.size()) < count) timer.async_wait(tick);
+    };
+    timer.async_wait(tick);
+    io.run();
+    missed = timer.missed();
+    return seen;
+}
+
+bool is_whole(double x) {
+    return x == static_cast<double>(static_cast<long>(x));
+}
+
+TEST(PeriodicTimer, KeepsItsPhase) {
+    std::uint64_t missed = 0;
+    const std::vector<double> seen = ticks(missed_ticks::skip, 0ms, 5, missed);
+    for (const double t : seen)
+        EXPECT_TRUE(is_whole(t)) << t;
+    EXPECT_EQ(static_cast<double>(missed) + 5, seen.back());
+}
+
+TEST(PeriodicTimer, SkipDropsMissedTicks) {
+    std::uint64_t missed = 0;
+    const std::vector<double> seen = ticks(missed_ticks::skip, 3500us, 2, missed);
+    EXPECT_GE(seen[1], 5);
+    EXPECT_TRUE(is_whole(seen[1]));
+    EXPECT_EQ(static_cast<double>(missed), seen[1] - 2);
+}
+
+TEST(PeriodicTimer, BurstMakesUpForThem) {
+    std::uint64_t missed = 0;
+    const std::vector<double> seen = ticks(missed_ticks::burst, 3500us, 5, missed);
+    EXPECT_EQ(seen, (std::vector<double>{1, 2, 3, 4, 5}));
+    EXPECT_EQ(missed, 0U);
+}
+
+TEST(PeriodicTimer, DelayStartsANewPhase) {
+    std::uint64_t missed = 0;
+    const std::vector<double> seen = ticks(missed_ticks::delay, 3500us, 2, missed);
+    EXPECT_GE(seen[1], 5.5);
+    EXPECT_GE(missed, 3U);
+}
+
+TEST(PeriodicTimer, ACancelledTickStaysDue) {
+    io_context io;
+    periodic_timer timer(io, 1h);
+    const time_point due = timer.expiry();
+    int aborted = 0;
+    const auto count = [&](std::error_code error) {
+        aborted += error == error::operation_aborted ? 1 : 100;
+    };
+    timer.async_wait(count);
+    EXPECT_EQ(timer.cancel(), 1U);
+    timer.async_wait(count);
+    EXPECT_EQ(timer.expiry(), due);
+    timer.restart(2h);
+    EXPECT_GT(timer.expiry(), due);
+    EXPECT_EQ(timer.period(), 2h);
+    EXPECT_EQ(io.run(), 2U);
+    EXPECT_EQ(aborted, 2);
+}
+
+}  // namespace
+}  // namespace verge

@@ -1,0 +1,156 @@
+#include "unit/io/io_fixture.hpp"
+#include <verge/io/any_io_executor.hpp>
+#include <verge/io/executor_work_guard.hpp>
+#include <verge/io/strand.hpp>
+#include <verge/io/thread_pool.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace verge {
+namespace {
+
+TEST(Strand, FunctionsNeverOverlap) {
+    thread_pool pool(4);
+    const auto one = make_strand(pool);
+    int counter = 0;  // no lock: the strand is it
+    std::atomic<int> inside = 0;
+    std::vector<std::thread> posters;
+    for (int t = 0; t < 4; ++t) {
+        posters.emplace_back([&] {
+            for (int i = 0; i < 5000; ++i) {
+                post(one, [&] {
+                    EXPECT_EQ(inside++, 0);
+                    ++counter;
+                    --inside;
+                });
+            }
+        });
+    }
+    for (std::thread& p : posters)
+        p.join();
+    pool.join();
+    EXPECT_EQ(counter, 20'000);
+}
+
+TEST(Strand, KeepsTheOrderOfPosts) {
+    thread_pool pool(4);
+    const auto one = make_strand(pool.get_executor());
+    std::vector<int> order;
+    for (int i = 0; i < 10'000; ++i)
+        post(one, [&, i] { order.push_back(i); });
+    pool.join();
+    ASSERT_EQ(order.size(), 10'000U);
+    for (std::size_t i = 0; i < order.size(); ++i)
+        ASSERT_EQ(order[i], static_cast<int>(i));
+}
+
+TEST(Strand, DispatchInsideRunsAtOnce) {
+    io_context io;
+    const auto one = make_strand(io);
+    std::string order;
+    post(one, [&] {
+        EXPECT_TRUE(one.running_in_this_thread());
+        post(one, [&] { order += 'c'; });
+        defer(one, [&] { order += 'd'; });
+        dispatch(one, [&] { order += 'a'; });
+        order += 'b';
+    });
+    EXPECT_FALSE(one.running_in_this_thread());
+    io.run();
+    EXPECT_EQ(order, "abcd");
+}
+
+TEST(Strand, TwoStrandsOfOneContextAreApart) {
+    io_context io;
+    const auto a = make_strand(io);
+    const auto b = make_strand(io);
+    EXPECT_NE(a, b);
+    EXPECT_EQ(a, strand<io_context::executor_type>(a));
+    post(a, [&] { EXPECT_FALSE(b.running_in_this_thread()); });
+    io.run();
+}
+
+TEST(Strand, AnExceptionDoesNotStopIt) {
+    io_context io;
+    const auto one = make_strand(io);
+    std::string order;
+    post(one, [&] { order += 'a'; });
+    post(one, [&] {
+        order += 'b';
+        throw std::runtime_error("out");
+    });
+    post(one, [&] { order += 'c'; });
+    EXPECT_THROW(io.run(), std::runtime_error);
+    EXPECT_EQ(order, "ab");
+    io.run();
+    EXPECT_EQ(order, "abc");
+}
+
+TEST(Strand, ABusyStrandLetsOthersRun) {
+    io_context io;
+    const auto one = make_strand(io);
+    int rounds = 0;
+    std::function<void()> again = [&] {
+        ++rounds;
+        post(one, [&] { again(); });
+    };
+    post(one, again);
+    post(io, [&] { io.stop(); });
+    io.run();
+    EXPECT_LT(rounds, 3);
+}
+
+TEST(Strand, ADestroyedContextDestroysWhatWaits) {
+    std::atomic<int> alive = 0;
+    {
+        io_context io;
+        const auto one = make_strand(io);
+        // It holds the strand, and the strand holds it.
+        post(one, [one, c = counted(alive)] {});
+        post(one, [one, c = counted(alive)] {});
+        EXPECT_EQ(alive, 2);
+    }
+    EXPECT_EQ(alive, 0);
+}
+
+TEST(Strand, WorksAsTheExecutorOfAHandler) {
+    io_context io;
+    const strand<any_io_executor> one(io.get_executor());
+    bool called = false;
+    post(io, bind_executor(one, [&] { called = one.running_in_this_thread(); }));
+    io.run();
+    EXPECT_TRUE(called);
+}
+
+TEST(Strand, PropertiesReachTheInnerExecutor) {
+    io_context io;
+    const auto one = make_strand(io);
+    const auto quiet = require(one, execution::blocking.never);
+    EXPECT_EQ(&query(one, execution::context), &io);
+    std::string order;
+    post(one, [&] {
+        quiet.execute([&] { order += 'b'; });
+        order += 'a';
+    });
+    io.run();
+    EXPECT_EQ(order, "ab");
+}
+
+TEST(Strand, TheOlderStrandWraps) {
+    io_context io;
+    io_context::strand one(io);
+    int sum = 0;
+    auto wrapped = one.wrap([&](int x) { sum += one.running_in_this_thread() ? x : 1000; });
+    wrapped(5);
+    one.post([&] { sum += 1; });
+    one.dispatch([&] { sum += 1; });
+    EXPECT_EQ(sum, 0);
+    io.run();
+    EXPECT_EQ(sum, 7);
+    EXPECT_EQ(&one.context(), &io);
+}
+
+}  // namespace
+}  // namespace verge

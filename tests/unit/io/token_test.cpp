@@ -1,0 +1,335 @@
+#include "unit/io/io_fixture.hpp"
+#include <verge/io/as_tuple.hpp>
+#include <verge/io/cancel_after.hpp>
+#include <verge/io/cancellation.hpp>
+#include <verge/io/deferred.hpp>
+#include <verge/io/detached.hpp>
+#include <verge/io/executor_work_guard.hpp>
+#include <verge/io/redirect_error.hpp>
+#include <verge/io/steady_timer.hpp>
+#include <verge/io/strand.hpp>
+#include <verge/io/use_future.hpp>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <tuple>
+
+namespace verge {
+
+// A token of a user: the results are counted.
+struct count_token {
+    int* completions;
+};
+template <class... Signatures>
+struct async_result<count_token, Signatures...> {
+    template <class Initiation, class Token, class... Args>
+    static int* initiate(Initiation&& initiation, Token&& token, Args&&... args) {
+        int* const to = token.completions;
+        std::forward<Initiation>(initiation)([to](auto&&...) { ++*to; },
+                                             std::forward<Args>(args)...);
+        return to;
+    }
+};
+
+namespace {
+
+// An operation with results, through the one way there is.
+template <class Token>
+auto async_divide(io_context& io, int a, int b, Token&& token) {
+    return async_initiate<Token, void(std::error_code, int, int)>(
+        [&io](auto handler, int x, int y) {
+            post(io, [h = std::move(handler), x, y]() mutable {
+                if (y == 0) {
+                    std::move(h)(std::error_code(error::invalid_argument), 0, 0);
+                } else {
+                    std::move(h)(std::error_code(), x / y, x % y);
+                }
+            });
+        },
+        token, a, b);
+}
+
+class Token : public testing::Test {
+protected:
+    io_context io;
+    steady_timer timer{io};
+};
+
+TEST_F(Token, PlainHandlersAreCalled) {
+    int quotient = 0;
+    async_divide(io, 7, 2, [&, p = std::make_unique<int>(1)](std::error_code error, int q, int r) {
+        EXPECT_FALSE(error);
+        quotient = q * 10 + r + *p;
+    });
+    io.run();
+    EXPECT_EQ(quotient, 32);
+}
+
+TEST_F(Token, DeferredIsTheDefaultAndBeginsNothing) {
+    bool called = false;
+    {
+        auto wait = timer.async_wait();
+        EXPECT_EQ(io.poll(), 0U);
+        io.restart();
+        std::move(wait)([&](std::error_code) { called = true; });
+    }
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_TRUE(called);
+}
+
+TEST_F(Token, DeferredMayBeCopiedAndPiped) {
+    int calls = 0;
+    const auto divide = async_divide(io, 9, 3, deferred);
+    divide([&](std::error_code, int q, int) { calls += q; });
+    divide([&](std::error_code, int q, int) { calls += q; });
+    async_divide(io, 4, 4, deferred) | [&](std::error_code, int q, int) { calls += q; };
+    io.run();
+    EXPECT_EQ(calls, 7);
+}
+
+TEST_F(Token, DeferredFunctionsMakeOneOperation) {
+    int result = 0;
+    auto both = async_divide(io, 100, 5, deferred([&](std::error_code, int q, int) {
+                                 return async_divide(io, q, 4, deferred);
+                             }));
+    std::move(both)([&](std::error_code, int q, int) { result = q; });
+    io.run();
+    EXPECT_EQ(result, 5);
+}
+
+TEST_F(Token, UseFutureGivesResultsAndErrors) {
+    std::future<std::tuple<int, int>> good = async_divide(io, 7, 2, use_future);
+    std::future<std::tuple<int, int>> bad = async_divide(io, 7, 0, use_future);
+    std::future<void> wait = timer.async_wait(use_future);
+    std::future<int> value = post([] { return 42; }, io, use_future);
+    std::future<void> posted = post(io, use_future);
+    timer.expires_after(1h);
+    std::future<void> aborted = timer.async_wait(use_future);
+    timer.cancel();
+    io.run();
+    EXPECT_EQ(good.get(), std::tuple(3, 1));
+    EXPECT_THROW(bad.get(), std::system_error);
+    try {
+        aborted.get();
+        FAIL();
+    } catch (const std::system_error& caught) {
+        EXPECT_EQ(caught.code(), error::operation_aborted);
+    }
+    EXPECT_THROW(wait.get(), std::system_error);  // expires_after ended it
+    EXPECT_EQ(value.get(), 42);
+    posted.get();
+}
+
+TEST_F(Token, ADestroyedOperationBreaksItsPromise) {
+    std::future<void> wait;
+    {
+        io_context own;
+        steady_timer far(own, 1h);
+        wait = far.async_wait(use_future);
+    }
+    EXPECT_THROW(wait.get(), std::future_error);
+}
+
+TEST_F(Token, DetachedIgnoresEverything) {
+    async_divide(io, 7, 0, detached);
+    timer.async_wait(detached);
+    EXPECT_EQ(io.run(), 2U);
+}
+
+TEST_F(Token, AsTupleGivesOneArgument) {
+    std::tuple<std::error_code, int, int> seen;
+    async_divide(io, 7, 2, as_tuple([&](std::tuple<std::error_code, int, int> r) { seen = r; }));
+    auto future = async_divide(io, 7, 0, as_tuple(use_future));
+    int alone = 0;
+    async_divide(io, 8, 2, as_tuple)([&](auto tuple) { alone = std::get<1>(tuple); });
+    io.run();
+    EXPECT_EQ(seen, std::tuple(std::error_code(), 3, 1));
+    EXPECT_EQ(std::get<0>(future.get()), error::invalid_argument);  // does not throw
+    EXPECT_EQ(alone, 4);
+}
+
+TEST_F(Token, RedirectErrorFillsAVariable) {
+    std::error_code first;
+    std::error_code second;
+    auto future = async_divide(io, 7, 0, redirect_error(use_future, first));
+    int q = 0;
+    async_divide(io, 7, 2, redirect_error(second))([&](int quotient, int) { q = quotient; });
+    io.run();
+    EXPECT_EQ(future.get(), std::tuple(0, 0));
+    EXPECT_EQ(first, error::invalid_argument);
+    EXPECT_FALSE(second);
+    EXPECT_EQ(q, 3);
+}
+
+TEST_F(Token, AUsersTokenWorks) {
+    int completions = 0;
+    EXPECT_EQ(timer.async_wait(count_token{&completions}), &completions);
+    async_divide(io, 1, 1, count_token{&completions});
+    io.run();
+    EXPECT_EQ(completions, 2);
+}
+
+TEST_F(Token, BoundTokensBindTheHandler) {
+    io_context home;
+    std::future<void> done = timer.async_wait(bind_executor(home, use_future));
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(done.wait_for(0s), std::future_status::timeout);
+    EXPECT_EQ(home.run(), 1U);
+    done.get();
+}
+
+TEST_F(Token, AdaptersKeepWhatBelongsToTheHandler) {
+    io_context home;
+    allocation_count count;
+    std::error_code error;
+    bool called = false;
+    timer.async_wait(redirect_error(
+        bind_executor(home, bind_allocator(counting_allocator<int>(count), [&] { called = true; })),
+        error));
+    EXPECT_EQ(count.live, 1);
+    io.run();
+    EXPECT_FALSE(called);
+    home.run();
+    EXPECT_TRUE(called);
+    EXPECT_EQ(count.live, 0);
+}
+
+TEST_F(Token, CancelAfterEndsASlowOperation) {
+    timer.expires_after(1h);
+    std::error_code error;
+    timer.async_wait(cancel_after(1ms, [&](std::error_code e) { error = e; }));
+    io.run();
+    EXPECT_EQ(error, error::operation_aborted);
+}
+
+TEST_F(Token, CancelAfterLeavesAQuickOne) {
+    timer.expires_after(1ms);
+    int calls = 0;
+    const time_point before = now();
+    timer.async_wait(cancel_after(1h, [&](std::error_code e) {
+        EXPECT_FALSE(e);
+        ++calls;
+    }));
+    std::future<void> done = timer.async_wait(cancel_after(1h, use_future));
+    timer.async_wait(cancel_after(1h))([&](std::error_code) { ++calls; });
+    io.run();
+    EXPECT_EQ(calls, 2);
+    done.get();
+    EXPECT_LT(now(), before + 1h);
+}
+
+TEST_F(Token, CancelAtTakesATime) {
+    timer.expires_after(1h);
+    std::error_code error;
+    timer.async_wait(cancel_at(now() + 1ms, as_tuple([&](std::tuple<std::error_code> result) {
+                                   error = std::get<0>(result);
+                               })));
+    io.run();
+    EXPECT_EQ(error, error::operation_aborted);
+}
+
+TEST_F(Token, AnOuterSlotStillWorks) {
+    timer.expires_after(1h);
+    cancellation_signal signal;
+    std::error_code error;
+    timer.async_wait(cancel_after(
+        1h, bind_cancellation_slot(signal.slot(), [&](std::error_code e) { error = e; })));
+    EXPECT_EQ(io.poll(), 0U);
+    signal.emit(cancellation_type::terminal);
+    io.run();
+    EXPECT_EQ(error, error::operation_aborted);
+}
+
+TEST_F(Token, WithTimeoutSaysThatItTimedOut) {
+    timer.expires_after(1h);
+    std::error_code slow;
+    with_timeout(timer.async_wait(), 1ms)([&](std::error_code e) { slow = e; });
+    io.run();
+    EXPECT_EQ(slow, error::timed_out);
+
+    io.restart();
+    timer.expires_after(1h);
+    std::error_code cancelled;
+    with_timeout(timer.async_wait(deferred), 1h)([&](std::error_code e) { cancelled = e; });
+    timer.cancel();
+    io.run();
+    EXPECT_EQ(cancelled, error::operation_aborted);
+
+    io.restart();
+    timer.expires_after(0ms);
+    std::future<void> quick = with_timeout(timer.async_wait(), 1h) | use_future;
+    io.run();
+    quick.get();
+}
+
+TEST_F(Token, ALimitedOperationIsDestroyedWithTheContext) {
+    std::atomic<int> alive = 0;
+    {
+        io_context own;
+        auto far = std::make_shared<steady_timer>(own, 1h);
+        far->async_wait(cancel_after(1h, [far, c = counted(alive)](std::error_code) { FAIL(); }));
+        EXPECT_EQ(alive, 1);
+    }
+    EXPECT_EQ(alive, 0);
+}
+
+// ---- signals and slots --------------------------------------------------------------------------
+
+TEST(Cancellation, ASlotHoldsOneHandler) {
+    cancellation_signal signal;
+    int calls = 0;
+    signal.emit(cancellation_type::all);  // nobody listens
+    cancellation_slot slot = signal.slot();
+    EXPECT_TRUE(slot.is_connected());
+    EXPECT_FALSE(cancellation_slot().is_connected());
+    std::atomic<int> alive = 0;
+    slot.assign([&, c = std::make_shared<counted>(alive)](cancellation_type) { ++calls; });
+    slot.assign([&, c = std::make_shared<counted>(alive)](cancellation_type type) {
+        calls += type == cancellation_type::partial ? 10 : 100;
+    });
+    EXPECT_EQ(alive, 1);
+    signal.emit(cancellation_type::partial);
+    slot.clear();
+    EXPECT_EQ(alive, 0);
+    signal.emit(cancellation_type::partial);
+    EXPECT_EQ(calls, 10);
+}
+
+TEST(Cancellation, AStateFiltersAndRemembers) {
+    cancellation_signal outer;
+    cancellation_state state(outer.slot(), enable_partial_cancellation());
+    cancellation_type seen = cancellation_type::none;
+    state.slot().assign([&](cancellation_type type) { seen = type; });
+    outer.emit(cancellation_type::total);
+    EXPECT_EQ(seen, cancellation_type::none);
+    EXPECT_EQ(state.cancelled(), cancellation_type::none);
+    outer.emit(cancellation_type::terminal);
+    EXPECT_EQ(seen, cancellation_type::terminal);
+    EXPECT_EQ(state.cancelled(), cancellation_type::terminal);
+    state.clear();
+    EXPECT_EQ(state.cancelled(), cancellation_type::none);
+    EXPECT_FALSE(cancellation_state().slot().is_connected());
+}
+
+TEST(Cancellation, ASignalMayEndBeforeTheOperation) {
+    io_context io;
+    steady_timer timer(io, 1h);
+    {
+        cancellation_signal signal;
+        timer.async_wait(bind_cancellation_slot(signal.slot(), detached));
+    }
+    // The handler would clear a slot that is gone: a handler outlives its signal nowhere but here,
+    // at the end of the context, which does not call it.
+}
+
+TEST(Error, CodesAreThoseOfTheSystem) {
+    const std::error_code aborted = error::operation_aborted;
+    EXPECT_EQ(aborted, std::errc::operation_canceled);
+    EXPECT_EQ(std::error_code(error::timed_out), std::errc::timed_out);
+    EXPECT_NE(std::error_code(error::eof), std::error_code(error::not_found));
+    EXPECT_EQ(std::error_code(error::eof).message(), "End of file");
+}
+
+}  // namespace
+}  // namespace verge
