@@ -4,6 +4,8 @@
 #include <memory>
 #include <new>
 
+#include <pthread.h>
+
 namespace verge::detail {
 
 constinit std::atomic<slot_registry::leaf*> slot_registry::root[std::size_t{1} << root_bits] = {};
@@ -17,9 +19,20 @@ constexpr std::uint32_t no_number = 0xFFFF'FFFF;
 std::uint32_t fresh VERGE_GUARDED_BY(registry_lock) = 0;
 std::uint32_t free_head VERGE_GUARDED_BY(registry_lock) = no_number;
 
+// A child of a fork has none of its parent's threads: a lock that one of them held would stay
+// locked. So it is taken over the fork.
+void hold_over_forks() {
+    static const int registered =
+        ::pthread_atfork([]() VERGE_NO_THREAD_SAFETY_ANALYSIS { registry_lock.lock(); },
+                         []() VERGE_NO_THREAD_SAFETY_ANALYSIS { registry_lock.unlock(); },
+                         []() VERGE_NO_THREAD_SAFETY_ANALYSIS { registry_lock.unlock(); });
+    if (registered != 0) throw std::bad_alloc();
+}
+
 }  // namespace
 
 slot_registry::claim slot_registry::take() {
+    hold_over_forks();
     std::unique_ptr<leaf> spare;  // made outside the lock, used if the next number needs one
     for (;;) {
         {

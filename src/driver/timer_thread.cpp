@@ -219,27 +219,30 @@ private:
             const time_point now = source.now();
             if (until <= now) continue;
             add(busy_ns_, static_cast<std::uint64_t>((now - awake_since).count()));
-            sleep_until(until);
-            awake_since = source.now();
+            awake_since = sleep_until(until);
             add(wakeups_, 1);
             woken = true;
         }
+        add(busy_ns_, static_cast<std::uint64_t>((source.now() - awake_since).count()));
         // Closures in the executor keep this object, which is not to keep the executor.
         options_.run_on = nullptr;
     }
 
-    void sleep_until(time_point until) noexcept {
+    // Returns when it was awake again: a spin is no sleep.
+    time_point sleep_until(time_point until) noexcept {
+        const steady_source source;
         const duration spin = until == never ? duration::zero() : options_.spin;
         if (spin == duration::zero()) {
             static_cast<void>(parker_.park(until));
-            return;
+            return source.now();
         }
-        if (parker_.park(until - spin)) return;
-        const steady_source source;
-        while (source.now() < until) {
+        const bool woken = parker_.park(until - spin);
+        const time_point awake_since = source.now();
+        while (!woken && source.now() < until) {
             // A look at the parker: a wake-up, for an earlier timer or for the end, ends the spin.
-            if (!parker_.enter() || parker_.leave()) return;
+            if (!parker_.enter() || parker_.leave()) break;
         }
+        return awake_since;
     }
 
     void run_batch(const due_timer* batch, std::size_t count) noexcept {

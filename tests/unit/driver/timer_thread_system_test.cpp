@@ -4,17 +4,26 @@
 
 #define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
 #include "support/failing_new.hpp"
+#include <verge/base/detail/annotate.hpp>
+#include <verge/base/detail/fork_guard.hpp>
+#include <verge/base/detail/slot_registry.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <future>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <system_error>
+#include <unistd.h>
 
 #include <signal.h>
 
@@ -27,6 +36,43 @@ std::string name_of(pid_t tid) {
     std::string name = text_of("/proc/self/task/" + std::to_string(tid) + "/comm");
     if (!name.empty()) name.pop_back();  // the end of the line
     return name;
+}
+
+// ---- fork ----
+
+// Forks while other threads do what making a timer thread does: no lock of theirs is held in the
+// child.
+TEST(TimerThreadSystem, AForkedChildCanMakeItsOwn) {
+    if (detail::has_tsan) GTEST_SKIP() << "TSan wants no threads in a child of a threaded process";
+    std::atomic<bool> over{false};
+    std::vector<std::thread> others;
+    for (int i = 0; i < 2; ++i) {
+        others.emplace_back([&] {
+            while (!over) {
+                const auto [number, generation] = detail::slot_registry::take();
+                detail::slot_registry::give_back(number, generation);
+                const detail::fork_guard guard;
+            }
+        });
+    }
+    for (int round = 0; round < 30; ++round) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::alarm(30);  // a child that hangs is killed, and that is seen
+            timer_thread timers;
+            std::promise<void> fired;
+            timers.schedule_after(1us, [&] { fired.set_value(); });
+            fired.get_future().wait();
+            ::_exit(0);
+        }
+        ASSERT_GT(child, 0);
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0) << "in round " << round;
+    }
+    over = true;
+    for (std::thread& t : others)
+        t.join();
 }
 
 // ---- the thread ----
@@ -349,6 +395,16 @@ TEST(TimerThreadSystem, TrimGivesMemoryBack) {
     });
     EXPECT_TRUE(fired.wait());
     EXPECT_EQ(timers.cancel(ids[0]), cancel_result::cancelled);
+}
+
+// A spin is busy time: at least from the deadline back to where the spin began.
+TEST(TimerThreadSystem, ASpinCountsAsBusy) {
+    timer_thread timers({.spin = 20ms});
+    std::promise<void> fired;
+    timers.schedule_after(25ms, [&] { fired.set_value(); });
+    fired.get_future().wait();
+    timers.stop();
+    EXPECT_GE(timers.stats().busy_ns, 15'000'000U);
 }
 
 }  // namespace
