@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <new>
 #include <stdexcept>
 #include <utility>
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace verge::fibers::detail {
@@ -58,10 +61,24 @@ int real_protect(void* begin, std::size_t bytes) noexcept {
     return ::mprotect(begin, bytes, PROT_NONE);
 }
 
+// Linux 6.15 takes many ranges of the own process, and tells the other processors of them once:
+// seven times as fast as range by range, while another thread runs.
+int real_advise_all(const iovec* ranges, std::size_t count, int advice) noexcept {
+    constexpr int own_process = -10000;  // PIDFD_SELF
+    std::size_t asked = 0;
+    for (std::size_t i = 0; i < count; ++i)
+        asked += ranges[i].iov_len;
+    const long done = ::syscall(SYS_process_madvise, own_process, ranges, count, advice, 0);
+    return done >= 0 && static_cast<std::size_t>(done) == asked ? 0 : -1;
+}
+
 }  // namespace
 
-const stack_system stack_system::real{
-    .map = &real_map, .unmap = &real_unmap, .advise = &real_advise, .protect = &real_protect};
+const stack_system stack_system::real{.map = &real_map,
+                                      .unmap = &real_unmap,
+                                      .advise = &real_advise,
+                                      .protect = &real_protect,
+                                      .advise_all = &real_advise_all};
 
 // At the beginning of its mapping; its stack objects follow, then the first guard.
 struct stack_pool::region {
@@ -295,18 +312,33 @@ void stack_pool::give_back(stack_list& from, std::size_t count) noexcept {
         }
     }
     while (!surplus.empty()) {
-        stack* const s = surplus.pop();
-        release(*s);
+        stack_list released;
+        release(surplus, released);
         const lock_scope hold(lock_);
-        s->in_use_ = false;
-        --stats_.in_use;
-        cold_.push(s);
+        while (!released.empty()) {
+            stack* const s = released.pop();
+            s->in_use_ = false;
+            --stats_.in_use;
+            cold_.push(s);
+        }
     }
 }
 
-// Gives its pages to the system; its guard stays.  Locked memory (mlock) stays as well.
-void stack_pool::release(stack& s) noexcept {
-    system_.advise(s.low, size_, MADV_DONTNEED);
+// Gives the pages of some to the system; their guards stay.  Locked memory (mlock) stays as well.
+void stack_pool::release(stack_list& some, stack_list& released) noexcept {
+    iovec ranges[64];
+    std::size_t count = 0;
+    while (!some.empty() && count < std::size(ranges)) {
+        stack* const s = some.pop();
+        ranges[count++] = {s->low, size_};
+        released.push(s);
+    }
+    if (count > 1 && system_.advise_all != nullptr &&
+        system_.advise_all(ranges, count, MADV_DONTNEED) == 0) {
+        return;
+    }
+    for (std::size_t i = 0; i < count; ++i)
+        system_.advise(ranges[i].iov_base, ranges[i].iov_len, MADV_DONTNEED);
 }
 
 void stack_pool::trim() noexcept {
@@ -326,17 +358,21 @@ void stack_pool::trim() noexcept {
     }
     while (idle != nullptr)
         unmap(std::exchange(idle, idle->next));
-    // One at a time, as if it were in use: whoever meets the limit meanwhile misses one at most.
-    for (; rounds > 0; --rounds) {
-        stack* s = nullptr;
+    // Some at a time, as if they were in use: whoever meets the limit meanwhile misses these at
+    // most.
+    while (rounds > 0) {
+        stack_list some;
         {
             const lock_scope hold(lock_);
-            if (warm_.empty()) return;
-            s = warm_.pop();
+            for (; rounds > 0 && some.size() < 64 && !warm_.empty(); --rounds)
+                some.push(warm_.pop());
         }
-        release(*s);
+        if (some.empty()) return;
+        stack_list released;
+        release(some, released);
         const lock_scope hold(lock_);
-        cold_.push(s);
+        while (!released.empty())
+            cold_.push(released.pop());
     }
 }
 

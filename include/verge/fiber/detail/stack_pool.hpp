@@ -50,6 +50,8 @@
 #include <cstdint>
 #include <limits>
 
+struct iovec;
+
 namespace verge::fibers::detail {
 
 /// One stack.  Lives outside of it, in its region.
@@ -106,6 +108,8 @@ struct stack_system {
     int (*unmap)(void* begin, std::size_t bytes) noexcept;
     int (*advise)(void* begin, std::size_t bytes, int advice) noexcept;
     int (*protect)(void* begin, std::size_t bytes) noexcept;  // no access at all
+    /// advise for many ranges at once, or -1 if that cannot be done; nullptr: it cannot.
+    int (*advise_all)(const iovec* ranges, std::size_t count, int advice) noexcept = nullptr;
 
     static const stack_system real;
 };
@@ -182,7 +186,7 @@ private:
     [[nodiscard]] bool grow() noexcept;
     [[nodiscard]] region* map_region(std::size_t slots) noexcept;
     void unmap(region* r) noexcept;
-    void release(stack& s) noexcept;
+    void release(stack_list& some, stack_list& released) noexcept;
     [[nodiscard]] guard_kind probe() const noexcept;
 
     const stack_system& system_;
