@@ -50,7 +50,7 @@ void fiber_ref::rethrow() const {
         std::rethrow_exception(std::exchange(record_->run.error, {}));
 }
 
-void fiber_ref::hand_over_error() const {
+void fiber_ref::hand_over_error() const noexcept {
     if (record_->run.error != nullptr) record_->core->report(std::exchange(record_->run.error, {}));
 }
 
@@ -67,6 +67,16 @@ void fiber_ref::request_stop() const noexcept {
 std::stop_token fiber_ref::stop_token() const noexcept {
     const fiber_extras* const extras = record_ != nullptr ? record_->extras() : nullptr;
     return extras != nullptr ? extras->stop.get_token() : std::stop_token{};
+}
+
+void fiber_ref::stop_and_join() const noexcept {
+    request_stop();
+    try {
+        static_cast<void>(wait_until(never));
+    } catch (...) {
+        std::terminate();  // a fiber destroys its own handle
+    }
+    hand_over_error();
 }
 
 // Of the fiber that fails and the one that lets go of it, the second one reports the exception.

@@ -66,6 +66,8 @@ private:
 struct fiber_record final : parkable {
     fiber_record() noexcept : parkable(parkable_kind::fiber) {}
     ~fiber_record() {}  // NOLINT(modernize-use-equals-default): the union is empty by now
+    fiber_record(const fiber_record&) = delete;
+    fiber_record& operator=(const fiber_record&) = delete;
 
     // Bits of `end`.
     static constexpr std::uint32_t awaited = 1;  // somebody waits for it to be finished

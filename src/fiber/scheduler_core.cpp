@@ -249,6 +249,9 @@ namespace {
 constinit thread_local fiber_record* owed = nullptr;
 
 struct debt_at_exit {
+    debt_at_exit() = default;
+    debt_at_exit(const debt_at_exit&) = delete;
+    debt_at_exit& operator=(const debt_at_exit&) = delete;
     ~debt_at_exit() { scheduler_core::pay_outside_debt(); }
 };
 

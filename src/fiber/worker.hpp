@@ -38,6 +38,7 @@ class worker {
 public:
     worker(scheduler_core& core, unsigned index, bool shared) noexcept
         : queue(shared), core_(core), index_(index) {}
+    ~worker() = default;
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
 

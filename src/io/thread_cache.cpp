@@ -36,6 +36,9 @@ constinit thread_local cache own_cache;
 
 // Frees the thread's blocks when it ends.
 struct cleaner {
+    cleaner() = default;
+    cleaner(const cleaner&) = delete;
+    cleaner& operator=(const cleaner&) = delete;
     ~cleaner() {
         own_cache.over = true;
         for (block*& list : own_cache.free) {

@@ -83,11 +83,12 @@ public:
     [[nodiscard]] fiber_id id() const noexcept;
     [[nodiscard]] bool wait_until(time_point deadline) const;
     [[nodiscard]] bool done() const noexcept;
-    void rethrow() const;          // what left the function, if something did; once
-    void hand_over_error() const;  // the same, to the scheduler's handler
+    void rethrow() const;                   // what left the function, if something did; once
+    void hand_over_error() const noexcept;  // the same, to the scheduler's handler
     void interrupt() const noexcept;
     void request_stop() const noexcept;
     void detach() noexcept;
+    void stop_and_join() const noexcept;  // inside of it, that ends the program
     [[nodiscard]] std::stop_token stop_token() const noexcept;
 
 private:
@@ -190,9 +191,7 @@ private:
 
     void end() noexcept {
         if (!ref_) return;
-        ref_.request_stop();
-        wait();
-        ref_.hand_over_error();
+        ref_.stop_and_join();
         ref_ = {};
     }
 

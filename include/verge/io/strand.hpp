@@ -81,6 +81,9 @@ public:
 private:
     // Also when a function throws.
     struct next_turn {
+        next_turn(const std::shared_ptr<strand_state>& s, const Executor& e) : state(s), ex(e) {}
+        next_turn(const next_turn&) = delete;
+        next_turn& operator=(const next_turn&) = delete;
         const std::shared_ptr<strand_state>& state;
         const Executor& ex;
         ~next_turn() {
@@ -106,10 +109,11 @@ public:
         : state_(std::make_shared<detail::strand_state>()) {}
     explicit strand(const Executor& ex)
         : state_(std::make_shared<detail::strand_state>()), ex_(ex) {}
+    // NOLINTBEGIN(google-explicit-constructor): implicit, as in Asio
     template <class Other>
-    requires std::is_convertible_v<const Other&, Executor> strand(
-        const strand<Other>& other)  // NOLINT: implicit, as in Asio
+    requires std::is_convertible_v<const Other&, Executor> strand(const strand<Other>& other)
         : state_(other.state_), ex_(other.ex_) {}
+    // NOLINTEND(google-explicit-constructor)
 
     [[nodiscard]] inner_executor_type get_inner_executor() const noexcept { return ex_; }
     [[nodiscard]] bool running_in_this_thread() const noexcept {

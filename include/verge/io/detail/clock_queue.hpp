@@ -45,6 +45,8 @@ class clock_queue_base : public execution_context::service,
                          private reactor_timer {
 public:
     ~clock_queue_base() override;
+    clock_queue_base(const clock_queue_base&) = delete;
+    clock_queue_base& operator=(const clock_queue_base&) = delete;
 
 protected:
     enum class kind { user, realtime, boottime };

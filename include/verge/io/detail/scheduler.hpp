@@ -82,6 +82,8 @@ class scheduler final : public execution_context::service {
 public:
     explicit scheduler(execution_context& context, threading mode = threading::safe);
     ~scheduler() override;
+    scheduler(const scheduler&) = delete;
+    scheduler& operator=(const scheduler&) = delete;
 
     // ---- running --------------------------------------------------------------------------------
 

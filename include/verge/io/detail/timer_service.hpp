@@ -46,6 +46,7 @@ namespace verge::detail {
 class loop_timer {
 public:
     loop_timer() noexcept = default;
+    ~loop_timer() = default;
     loop_timer(const loop_timer&) = delete;
     loop_timer& operator=(const loop_timer&) = delete;
 

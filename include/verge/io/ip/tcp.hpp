@@ -242,6 +242,7 @@ private:
         accept_socket(accept_socket&& other) noexcept
             : work{other.work.fd, std::exchange(other.work.accepted, -1)}, ex(other.ex) {}
         accept_socket& operator=(const accept_socket&) = delete;
+        accept_socket& operator=(accept_socket&&) = delete;
         ~accept_socket() {
             if (work.accepted >= 0) verge::detail::close_fd(work.accepted);
         }
