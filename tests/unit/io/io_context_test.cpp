@@ -1,3 +1,4 @@
+#define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
 #include "support/failing_new.hpp"
 #include "unit/io/io_fixture.hpp"
 #include <verge/io/executor_work_guard.hpp>

@@ -35,10 +35,18 @@ public:
         : allocator_(other.allocator_), bits_(other.bits_) {
         start();
     }
+    // g++ 12 does not see that an optional executor is moved only if there is one.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
     loop_executor(loop_executor&& other) noexcept
         : allocator_(std::move(other.allocator_)), bits_(other.bits_) {
         if constexpr (Tracked) other.bits_ = 0;
     }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
     loop_executor& operator=(const loop_executor& other) noexcept {
         loop_executor copy(other);
         swap(copy);
@@ -48,7 +56,9 @@ public:
         swap(other);
         return *this;
     }
-    ~loop_executor() { finish(); }
+    ~loop_executor() {
+        finish();
+    }
 
     // ---- properties -----------------------------------------------------------------------------
 
@@ -79,7 +89,9 @@ public:
         }
     }
 
-    [[nodiscard]] Context& query(execution::context_t) const noexcept { return context(); }
+    [[nodiscard]] Context& query(execution::context_t) const noexcept {
+        return context();
+    }
     [[nodiscard]] execution::blocking_t query(execution::blocking_t) const noexcept {
         return (bits_ & never_bit) != 0 ? execution::blocking_t(execution::blocking.never)
                                         : execution::blocking_t(execution::blocking.possibly);
@@ -123,8 +135,12 @@ public:
     [[nodiscard]] Context& context() const noexcept {
         return *reinterpret_cast<Context*>(bits_ & ~all_bits);
     }
-    void on_work_started() const noexcept { loop().work_started(); }
-    void on_work_finished() const noexcept { loop().work_finished(); }
+    void on_work_started() const noexcept {
+        loop().work_started();
+    }
+    void on_work_finished() const noexcept {
+        loop().work_finished();
+    }
     template <class F, class A = std::allocator<void>>
     void dispatch(F&& f, const A& a = {}) const {
         if (running_in_this_thread()) {
@@ -148,7 +164,9 @@ public:
     }
 
     /// Of the library: the scheduler behind it.
-    [[nodiscard]] scheduler& loop() const noexcept { return context().loop(); }
+    [[nodiscard]] scheduler& loop() const noexcept {
+        return context().loop();
+    }
 
 private:
     loop_executor(std::uintptr_t bits, const Allocator& allocator) noexcept
