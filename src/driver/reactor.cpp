@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -152,8 +154,10 @@ int reactor_system::wait_ms(int epoll, epoll_event* events, int room, int timeou
 }
 
 reactor_system& reactor_system::real() noexcept {
-    static reactor_system kernel;
-    return kernel;
+    // Never destroyed: a thread may be inside a reactor when the program ends.
+    alignas(reactor_system) static std::byte memory[sizeof(reactor_system)];
+    static reactor_system& one = *::new (static_cast<void*>(memory)) reactor_system;
+    return one;
 }
 
 void punctual_scope::begin() noexcept {
