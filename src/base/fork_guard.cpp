@@ -2,7 +2,6 @@
 #include <verge/base/detail/pages.hpp>
 
 #include <mutex>
-#include <new>
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -20,16 +19,12 @@ std::uint64_t marks_given = 0;
 constinit std::mutex guard_lock;
 
 // As in slot_registry.cpp: the lock is taken over a fork.
-void hold_over_forks() {
-    static const int registered = ::pthread_atfork(
-        [] { guard_lock.lock(); }, [] { guard_lock.unlock(); }, [] { guard_lock.unlock(); });
-    if (registered != 0) throw std::bad_alloc();
-}
+[[maybe_unused]] const int held_over_forks = ::pthread_atfork(
+    [] { guard_lock.lock(); }, [] { guard_lock.unlock(); }, [] { guard_lock.unlock(); });
 
 }  // namespace
 
 fork_guard::fork_guard() {
-    hold_over_forks();
     const std::lock_guard hold(guard_lock);
     if (wiped_word == nullptr) {
         const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

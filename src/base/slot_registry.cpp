@@ -20,19 +20,16 @@ std::uint32_t fresh VERGE_GUARDED_BY(registry_lock) = 0;
 std::uint32_t free_head VERGE_GUARDED_BY(registry_lock) = no_number;
 
 // A child of a fork has none of its parent's threads: a lock that one of them held would stay
-// locked. So it is taken over the fork.
-void hold_over_forks() {
-    static const int registered =
-        ::pthread_atfork([]() VERGE_NO_THREAD_SAFETY_ANALYSIS { registry_lock.lock(); },
-                         []() VERGE_NO_THREAD_SAFETY_ANALYSIS { registry_lock.unlock(); },
-                         []() VERGE_NO_THREAD_SAFETY_ANALYSIS { registry_lock.unlock(); });
-    if (registered != 0) throw std::bad_alloc();
-}
+// locked. So it is taken over the fork. Registered before main(): registering at first use could
+// itself be cut in two by a fork. Without memory for it at that time, forks are as they were.
+[[maybe_unused]] const int held_over_forks =
+    ::pthread_atfork([]() VERGE_NO_THREAD_SAFETY_ANALYSIS { registry_lock.lock(); },
+                     []() VERGE_NO_THREAD_SAFETY_ANALYSIS { registry_lock.unlock(); },
+                     []() VERGE_NO_THREAD_SAFETY_ANALYSIS { registry_lock.unlock(); });
 
 }  // namespace
 
 slot_registry::claim slot_registry::take() {
-    hold_over_forks();
     std::unique_ptr<leaf> spare;  // made outside the lock, used if the next number needs one
     for (;;) {
         {
