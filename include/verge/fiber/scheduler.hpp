@@ -1,6 +1,6 @@
 // verge/fiber/scheduler.hpp -- runs fibers on a few threads: M fibers, N workers.
 //
-//     verge::fibers::scheduler fibers;                                 // examples/fiber_sleep.cpp
+//     verge::fibers::scheduler fibers;                                 // examples/fiber_calls.cpp
 //     auto f = fibers.spawn([] { verge::this_fiber::sleep_for(1s); return 42; });
 //     f.join();                                                        // from a thread or a fiber
 //

@@ -136,19 +136,15 @@ template <class T, class Default = std::allocator<void>>
     return associated_allocator<T, Default>::get(t, otherwise);
 }
 
-/// A handler, or a token, with an executor.
-template <class T, class Executor>
-class executor_binder {
+namespace detail {
+
+/// What all binders are: a handler, or a token, that something was bound to.
+template <class T>
+class binder {
 public:
-    using executor_type = Executor;
     using wrapped_type = T;
     using target_type = T;
 
-    template <class U>
-    executor_binder(const Executor& ex, U&& target)
-        : executor_(ex), target_(std::forward<U>(target)) {}
-
-    [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
     [[nodiscard]] const T& wrapped() const noexcept { return target_; }
     [[nodiscard]] T& wrapped() noexcept { return target_; }
     [[nodiscard]] const T& get() const noexcept { return target_; }
@@ -159,37 +155,47 @@ public:
         return std::invoke(std::move(target_), std::forward<Args>(args)...);
     }
 
+protected:
+    struct from {};
+    template <class U>
+    binder(from, U&& target) : target_(std::forward<U>(target)) {}
+
+private:
+    T target_;
+};
+
+}  // namespace detail
+
+/// A handler, or a token, with an executor.
+template <class T, class Executor>
+class executor_binder : public detail::binder<T> {
+public:
+    using executor_type = Executor;
+
+    template <class U>
+    executor_binder(const Executor& ex, U&& target)
+        : detail::binder<T>({}, std::forward<U>(target)), executor_(ex) {}
+
+    [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+
 private:
     Executor executor_;
-    T target_;
 };
 
 /// The same with an allocator.
 template <class T, class Allocator>
-class allocator_binder {
+class allocator_binder : public detail::binder<T> {
 public:
     using allocator_type = Allocator;
-    using wrapped_type = T;
-    using target_type = T;
 
     template <class U>
     allocator_binder(const Allocator& a, U&& target)
-        : allocator_(a), target_(std::forward<U>(target)) {}
+        : detail::binder<T>({}, std::forward<U>(target)), allocator_(a) {}
 
     [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_; }
-    [[nodiscard]] const T& wrapped() const noexcept { return target_; }
-    [[nodiscard]] T& wrapped() noexcept { return target_; }
-    [[nodiscard]] const T& get() const noexcept { return target_; }
-    [[nodiscard]] T& get() noexcept { return target_; }
-
-    template <class... Args>
-    decltype(auto) operator()(Args&&... args) {
-        return std::invoke(std::move(target_), std::forward<Args>(args)...);
-    }
 
 private:
     [[no_unique_address]] Allocator allocator_;
-    T target_;
 };
 
 template <class Executor, class T>

@@ -228,30 +228,18 @@ inline constexpr bool may_have_slot = !requires {
 
 /// A handler, or a token, with a slot.
 template <class T, class Slot = cancellation_slot>
-class cancellation_slot_binder {
+class cancellation_slot_binder : public detail::binder<T> {
 public:
     using cancellation_slot_type = Slot;
-    using wrapped_type = T;
-    using target_type = T;
 
     template <class U>
     cancellation_slot_binder(const Slot& s, U&& target)
-        : slot_(s), target_(std::forward<U>(target)) {}
+        : detail::binder<T>({}, std::forward<U>(target)), slot_(s) {}
 
     [[nodiscard]] cancellation_slot_type get_cancellation_slot() const noexcept { return slot_; }
-    [[nodiscard]] const T& wrapped() const noexcept { return target_; }
-    [[nodiscard]] T& wrapped() noexcept { return target_; }
-    [[nodiscard]] const T& get() const noexcept { return target_; }
-    [[nodiscard]] T& get() noexcept { return target_; }
-
-    template <class... Args>
-    decltype(auto) operator()(Args&&... args) {
-        return std::invoke(std::move(target_), std::forward<Args>(args)...);
-    }
 
 private:
     Slot slot_;
-    T target_;
 };
 
 template <class Slot, class T>

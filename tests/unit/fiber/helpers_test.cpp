@@ -125,8 +125,26 @@ TEST(ExecutionQueue, KeepsTheOrder) {
         for (auto& t : threads)
             t.join();
     }
-    EXPECT_EQ(consumed, producers * each) << "DestructionConsumesTheRest";
+    EXPECT_EQ(consumed, producers * each);
     EXPECT_TRUE(in_order);
+}
+
+// The consumer waits until the destructor has begun, as far as that can be known.
+TEST(ExecutionQueue, DestructionConsumesTheRest) {
+    scheduler s({.max_workers = 1});
+    std::atomic<bool> all_pushed{false};
+    int consumed = 0;
+    {
+        execution_queue<int> queue(s, [&](int) {
+            while (!all_pushed)
+                verge::this_fiber::yield();
+            ++consumed;
+        });
+        for (int i = 0; i < 100; ++i)
+            queue.push(i);
+        all_pushed = true;
+    }
+    EXPECT_EQ(consumed, 100);
 }
 
 // The consumer yields in the middle; a second one would be seen.
