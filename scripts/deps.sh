@@ -5,17 +5,16 @@
 #   (none)  all of it: tests, checks, and the peers of verge-bench
 set -eu
 
-build='g++ cmake ninja-build pkg-config ccache'
+build='g++ cmake ninja-build pkg-config ccache libcli11-dev libfmt-dev libboost-dev'
 checks='clang clang-tidy clang-format libclang-rt-14-dev shellcheck python3 valgrind'
 tests='libgtest-dev libgmock-dev relacy-dev librapidcheck-dev'
 bench='libbenchmark-dev libasio-dev libevent-dev libuv1-dev libev-dev'
 bench="$bench libboost-fiber-dev libboost-context-dev"
-tools='libcli11-dev libfmt-dev'
 
 case ${1:-all} in
     build) packages=$build programs='g++ cmake ninja' ;;
     all)
-        packages="$build $checks $tests $bench $tools"
+        packages="$build $checks $tests $bench"
         programs='g++ cmake ninja clang++ clang-tidy clang-format shellcheck python3' ;;
     *) echo "usage: scripts/deps.sh [build]" >&2; exit 2 ;;
 esac
