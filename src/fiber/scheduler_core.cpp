@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <pthread.h>
 #include <system_error>
 
 #include <sched.h>
@@ -38,7 +39,30 @@ scheduler::options checked(scheduler::options opts) {
     return opts;
 }
 
+constinit verge::detail::spin_lock cores_lock;
+
+// Taken over a fork, as the registry's in src/base/slot_registry.cpp: a child may make a scheduler.
+[[maybe_unused]] const int held_over_forks =
+    ::pthread_atfork([]() VERGE_NO_THREAD_SAFETY_ANALYSIS { cores_lock.lock(); },
+                     []() VERGE_NO_THREAD_SAFETY_ANALYSIS { cores_lock.unlock(); },
+                     []() VERGE_NO_THREAD_SAFETY_ANALYSIS { cores_lock.unlock(); });
+
 }  // namespace
+
+constinit scheduler_core* scheduler_core::first_core = nullptr;
+
+void scheduler_core::enter_list() noexcept {
+    const verge::detail::lock_scope hold(cores_lock);
+    next_core_ = std::exchange(first_core, this);
+}
+
+scheduler_core::~scheduler_core() {
+    const verge::detail::lock_scope hold(cores_lock);
+    scheduler_core** at = &first_core;
+    while (*at != this)
+        at = &(*at)->next_core_;
+    *at = next_core_;
+}
 
 scheduler_core::scheduler_core(scheduler& of, const scheduler::options& opts)
     : front(&of),
@@ -61,6 +85,7 @@ scheduler_core::scheduler_core(scheduler& of, const scheduler::options& opts)
         end_threads();
         throw;
     }
+    enter_list();
 }
 
 // ---- threads

@@ -85,7 +85,7 @@ public:
     std::array<std::unique_ptr<stack_pool>, 3> stacks;
 
 private:
-    ~scheduler_core() = default;
+    ~scheduler_core();
 
     // Counts a spawn by a thread that is no worker, until it fails.
     class outside_count {
@@ -99,6 +99,12 @@ private:
     private:
         scheduler_core* of_;
     };
+
+    // All cores of the process, for debuggers: tools/gdb/verge.py finds the fibers from here.
+    // Under the lock of the list.
+    void enter_list() noexcept;
+    static scheduler_core* first_core;
+    scheduler_core* next_core_ = nullptr;
 
     void grow() noexcept;
     void start_thread(worker& w);  // under threads_lock_

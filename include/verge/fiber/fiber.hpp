@@ -54,7 +54,16 @@ enum class stack_kind : std::uint8_t {
 };
 
 /// What a fiber waits for, for people who look.
-enum class wait_kind : std::uint8_t { nothing, sleep, word, join, descriptor, helper };
+enum class wait_kind : std::uint8_t {
+    nothing,
+    sleep,
+    word,
+    join,
+    descriptor,
+    helper,
+    mutex,
+    condition
+};
 
 namespace detail {
 
