@@ -81,7 +81,7 @@ find src -name '*.cpp' -print0 |
 # The scripts' own tests and the installed files do not depend on the preset: once for each compiler
 # is enough.  The shared library is installed differently.
 for preset in asan tsan release; do
-    test_preset "$preset" -LE 'script|install'
+    test_preset "$preset" -LE 'script|install|gdb'
 done
 # The second compiler's sanitizers see the unit tests: the long ones have just run under the first's.
 for preset in clang-asan clang-tsan; do
