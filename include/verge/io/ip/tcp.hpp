@@ -100,6 +100,7 @@ struct accept_work {
     bool attempt(std::error_code& error);
 };
 struct connect_work {
+    static constexpr const char* name = "async_connect";
     int fd;
     std::error_code begun;  // of connect(2) itself
     bool pending;
@@ -138,8 +139,9 @@ public:
 };
 
 template <class Executor>
-class tcp::basic_socket : public verge::detail::basic_io_object<Executor> {
-    using base = verge::detail::basic_io_object<Executor>;
+class tcp::basic_socket
+    : public verge::detail::basic_io_object<Executor, verge::detail::socket_kind> {
+    using base = verge::detail::basic_io_object<Executor, verge::detail::socket_kind>;
 
 public:
     enum shutdown_type { shutdown_receive, shutdown_send, shutdown_both };
@@ -200,8 +202,9 @@ private:
 };
 
 template <class Executor>
-class tcp::basic_acceptor : public verge::detail::basic_io_object<Executor> {
-    using base = verge::detail::basic_io_object<Executor>;
+class tcp::basic_acceptor
+    : public verge::detail::basic_io_object<Executor, verge::detail::socket_kind> {
+    using base = verge::detail::basic_io_object<Executor, verge::detail::socket_kind>;
     using socket_type = basic_socket<Executor>;
 
 public:
@@ -237,6 +240,7 @@ public:
 private:
     // Owns the connection until the handler gets it: the operation may be destroyed before.
     struct accept_socket {
+        static constexpr const char* name = "async_accept";
         accept_socket(int fd, const Executor& with) : work{fd}, ex(with) {}
         accept_socket(const accept_socket& other) : work{other.work.fd}, ex(other.ex) {}
         accept_socket(accept_socket&& other) noexcept
