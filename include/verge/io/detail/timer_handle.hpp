@@ -140,9 +140,7 @@ public:
     [[nodiscard]] const Executor& executor() const noexcept { return executor_; }
 
     /// For handler tracking: what the user does besides.
-    void track(const char* what) const noexcept {
-        track_operation({tracking_name, &timer_, what});
-    }
+    void track(const char* what) const noexcept { track_operation({tracking_name, &timer_, what}); }
 
     /// Begins a wait.  The handler is moved from only if that succeeds in making the operation.
     template <class Handler>

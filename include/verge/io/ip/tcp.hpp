@@ -12,7 +12,8 @@
 // Enough for an HTTP service or an echo server.  Not a resolver: it takes addresses, not names.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/descriptor_test.cpp)
-//   ConnectsAndAccepts      EchoesManyConnections      ARefusedConnectionSaysSo
+//   ConnectsAndAccepts      EchoesManyConnections      EchoesTenThousandConnections
+//   ARefusedConnectionSaysSo
 //   AResetIsAnError         AHalfClosedPeerIsEof       AcceptSaysThatDescriptorsRanOut
 //   WithTimeoutEndsAnIdleRead
 //
