@@ -15,6 +15,7 @@ else()
 endif()
 option(VERGE_FIBER_BOOST_CONTEXT "Switch fibers by Boost.Context: for processors we have no switch for"
     ${verge_needs_boost_context})
+option(VERGE_HANDLER_TRACKING "Tell of each handler of the event loop on stderr, for debugging" OFF)
 set(VERGE_SANITIZE "" CACHE STRING "Sanitizers, e.g. 'address,undefined' or 'thread'")
 
 # Flags for our own code only: never exported to users.
