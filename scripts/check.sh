@@ -78,16 +78,16 @@ begin clang-tidy
 find src -name '*.cpp' -print0 |
     quietly xargs -0 -r -n 1 -P 2 clang-tidy -p build/clang-dev --quiet
 
-# Models, the scripts' own tests and the installed files do not depend on the preset: once for each
-# compiler is enough.  The shared library is installed differently.
+# The scripts' own tests and the installed files do not depend on the preset: once for each compiler
+# is enough.  The shared library is installed differently.
 for preset in asan tsan release; do
-    test_preset "$preset" -LE 'model|script|install'
+    test_preset "$preset" -LE 'script|install|gdb'
 done
 # The second compiler's sanitizers see the unit tests: the long ones have just run under the first's.
 for preset in clang-asan clang-tsan; do
     test_preset "$preset" -L unit
 done
-test_preset shared -LE 'model|script'
+test_preset shared -LE script
 
 begin "verge-bench --all --quick"
 build release -- verge-bench
