@@ -10,6 +10,8 @@
 #include <verge/fiber/scheduler.hpp>
 #include <verge/fiber/this_fiber.hpp>
 
+#include <algorithm>
+
 namespace verge::tool {
 
 namespace {
@@ -68,13 +70,10 @@ private:
         while (sending_.load(std::memory_order_relaxed) && !this_fiber::stop_requested()) {
             const double rate = settings_.calls_per_second() / workers_;
             const duration time_out = settings_.time_out_now();
-            const std::uint64_t due = pace.due(now(), rate);
-            if (tally_.open() < most_open(rate * workers_, time_out)) {
-                for (std::uint64_t i = 0; i < due && !this_fiber::stop_requested(); ++i) {
-                    tally_.worker().begun.add();
-                    scheduler_.spawn(fibers::batched, [this, time_out] { call(time_out); })
-                        .detach();
-                }
+            const std::uint64_t due = std::min(pace.due(now(), rate), tally_.room(time_out));
+            for (std::uint64_t i = 0; i < due && !this_fiber::stop_requested(); ++i) {
+                tally_.worker().begun.add();
+                scheduler_.spawn(fibers::batched, [this, time_out] { call(time_out); }).detach();
             }
             next = std::max(next + pacer::step(rate), now());
             if (this_fiber::sleep_until(next) != sleep_result::elapsed) break;
