@@ -12,6 +12,7 @@ namespace {
 
 constexpr double mean_latency = 5e6;  // nanoseconds
 constexpr std::uint64_t one_lost_in = 200;
+constexpr std::uint64_t one_lost_again_in = 4;
 
 double seconds(duration d) noexcept {
     return std::chrono::duration<double>(d).count();
@@ -71,9 +72,9 @@ std::uint64_t fate_source::bits() noexcept {
     return z ^ (z >> 31);
 }
 
-fate fate_source::next() noexcept {
-    const std::uint64_t drawn = bits();
-    if (drawn % one_lost_in == 0) return {.lost = true, .latency = {}};
+fate fate_source::next(int attempt) noexcept {
+    if (bits() % (attempt == 1 ? one_lost_in : one_lost_again_in) == 0)
+        return {.lost = true, .latency = {}};
     // In (0, 1]: its logarithm is finite.
     const double part = static_cast<double>((bits() >> 11) + 1) * 0x1p-53;
     return {.lost = false,

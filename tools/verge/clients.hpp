@@ -92,11 +92,12 @@ struct fate {
     duration latency;  // else: it is answered after
 };
 
-/// Draws fates: one call in 200 is lost, the others are answered after 5 ms in the mean.
+/// Draws fates: one call in 200 is lost, and one in 4 of those that are sent again: a server that
+/// did not answer once may be down.  The others are answered after 5 ms in the mean.
 class fate_source {
 public:
     explicit fate_source(std::uint64_t seed) noexcept : state_(seed) {}
-    [[nodiscard]] fate next() noexcept;
+    [[nodiscard]] fate next(int attempt) noexcept;
 
 private:
     [[nodiscard]] std::uint64_t bits() noexcept;

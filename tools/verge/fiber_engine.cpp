@@ -86,7 +86,7 @@ private:
     void call(duration time_out) {
         for (int attempt = 1;; ++attempt) {
             const time_point deadline = deadline_after(now(), time_out);
-            const wait_result end = ask(deadline);
+            const wait_result end = ask(deadline, attempt);
             client_counts& counts = tally_.worker();
             if (end == wait_result::notified) {
                 counts.answered.add();
@@ -105,10 +105,10 @@ private:
     }
 
     // Sends once, and waits for the answer.
-    wait_result ask(time_point deadline) {
+    wait_result ask(time_point deadline, int attempt) {
         fibers::event answered;
         timer_id server;
-        if (const fate drawn = tally_.worker().fates.next(); !drawn.lost) {
+        if (const fate drawn = tally_.worker().fates.next(attempt); !drawn.lost) {
             const time_point answer = now() + drawn.latency;
             server = timers_.schedule_between(answer, answer + answer_slack,
                                               [&answered] { answered.set(); });

@@ -158,7 +158,7 @@ private:
 
     void send(client_counts& counts, loop_call& call, duration time_out, int attempt) {
         const time_point sent = now();
-        const fate drawn = counts.fates.next();
+        const fate drawn = counts.fates.next(attempt);
         call.deadline = deadline_after(sent, time_out);
         call.attempt = attempt;
         // relaxed: no handler runs before the waits below begin, which publish it.

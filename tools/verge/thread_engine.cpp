@@ -106,7 +106,7 @@ private:
         const time_point deadline = deadline_after(sent, time_out);
         const timer_id id = timers_.schedule_at(
             deadline, [this, deadline, attempt] { on_time_out(deadline, attempt); });
-        const fate drawn = counts.fates.next();
+        const fate drawn = counts.fates.next(attempt);
         if (drawn.lost) return;
         const time_point answer = sent + drawn.latency;
         timers_.schedule_between(answer, answer + answer_slack, [this, id] { on_answer(id); });
