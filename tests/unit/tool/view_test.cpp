@@ -143,6 +143,14 @@ TEST(View, EveryColourEnds) {
     }
 }
 
+TEST(View, TheHeadingBreaksWhereItMust) {
+    EXPECT_EQ(heading(some_run(), ascii),
+              "verge demo  thread engine, 2 workers, 200,000 calls/s, time-out 200 ms\n");
+    const text_style narrow{.columns = 40};
+    EXPECT_EQ(heading(some_run(), narrow),
+              "verge demo\n  thread engine, 2 workers,\n  200,000 calls/s, time-out 200 ms\n");
+}
+
 TEST(View, SaysThatItIsEnding) {
     demo_run run = some_run();
     run.finishing = true;
