@@ -96,6 +96,8 @@ public:
 
     /// Sends no more new calls, and returns when every call has its end.
     void finish();
+    /// The same, but no longer than until `deadline`.  Whether every call has its end.
+    [[nodiscard]] bool finish_until(time_point deadline);
 
 private:
     class impl;

@@ -1,0 +1,139 @@
+// A fiber a call, on a scheduler with workers and timers of its own: it sends, waits for the answer
+// until the time-out, and sleeps before it sends again, all as plain code.
+//
+// The answer comes from a timer, which sets the call's event.  The event is on the fiber's stack,
+// so a fiber that waits no longer takes the timer back first.
+
+#include "engine.hpp"
+#include <verge/driver/timer_thread.hpp>
+#include <verge/fiber/event.hpp>
+#include <verge/fiber/scheduler.hpp>
+#include <verge/fiber/this_fiber.hpp>
+
+namespace verge::tool {
+
+namespace {
+
+using fibers::sleep_result;
+using fibers::wait_result;
+
+class fiber_engine final : public engine {
+public:
+    fiber_engine(const live_settings& settings, unsigned workers, std::uint64_t seed)
+        : settings_(settings),
+          workers_(workers),
+          tally_(workers, 0, seed),
+          senders_(workers),
+          timers_({.name = "timers"}),
+          scheduler_({.name = "fibers",
+                      .min_workers = workers,
+                      .max_workers = workers,
+                      .timers = &timers_}) {
+        for (unsigned i = 0; i < workers; ++i)
+            clients_.push_back(scheduler_.spawn([this] { make_calls(); }));
+    }
+    ~fiber_engine() override {
+        clients_.clear();  // each is stopped and joined: nobody spawns any more
+        scheduler_.stop();
+    }
+    fiber_engine(const fiber_engine&) = delete;
+    fiber_engine& operator=(const fiber_engine&) = delete;
+
+    void stop_sending() noexcept override {
+        sending_.store(false, std::memory_order_relaxed);  // relaxed: senders_ orders what counts
+    }
+
+    [[nodiscard]] bool done() const override {
+        // acquire: pairs with the release in make_calls(), so that every call begun is counted.
+        return senders_.load(std::memory_order_acquire) == 0 && tally_.open() == 0 &&
+               timers_.stats().pending == 0;
+    }
+
+    void add_to(load_figures& sum) const override {
+        tally_.add_to(sum);
+        const timer_thread::statistics stats = timers_.stats();
+        sum.fired += stats.fired;
+        sum.cancelled += stats.cancelled;
+        sum.pending += stats.pending;
+    }
+
+    [[nodiscard]] std::vector<double> worker_busy() override { return tally_.worker_busy(); }
+
+private:
+    // A fiber that spawns the calls' fibers at a steady rate.
+    void make_calls() {
+        time_point next = now();
+        pacer pace(next);
+        // relaxed: looked at again.
+        while (sending_.load(std::memory_order_relaxed) && !this_fiber::stop_requested()) {
+            const double rate = settings_.calls_per_second() / workers_;
+            const duration time_out = settings_.time_out_now();
+            const std::uint64_t due = pace.due(now(), rate);
+            if (tally_.open() < most_open(rate * workers_, time_out)) {
+                for (std::uint64_t i = 0; i < due && !this_fiber::stop_requested(); ++i) {
+                    tally_.worker().begun.add();
+                    scheduler_.spawn(fibers::batched, [this, time_out] { call(time_out); })
+                        .detach();
+                }
+            }
+            next = std::max(next + pacer::step(rate), now());
+            if (this_fiber::sleep_until(next) != sleep_result::elapsed) break;
+        }
+        // release: pairs with the acquire in done().
+        senders_.fetch_sub(1, std::memory_order_release);
+    }
+
+    // A fiber: one call, with all its attempts.
+    void call(duration time_out) {
+        for (int attempt = 1;; ++attempt) {
+            const time_point deadline = deadline_after(now(), time_out);
+            const wait_result end = ask(deadline);
+            client_counts& counts = tally_.worker();
+            if (end == wait_result::notified) {
+                counts.answered.add();
+                return;
+            }
+            if (end != wait_result::timed_out) return;  // the engine ends
+            counts.count_time_out(deadline);
+            if (attempt == load_options::most_attempts) {
+                counts.given_up.add();
+                return;
+            }
+            if (this_fiber::sleep_for(pause_after(attempt)) != sleep_result::elapsed) return;
+            tally_.worker().retried.add();
+            time_out = settings_.time_out_now();
+        }
+    }
+
+    // Sends once, and waits for the answer.
+    wait_result ask(time_point deadline) {
+        fibers::event answered;
+        timer_id server;
+        if (const fate drawn = tally_.worker().fates.next(); !drawn.lost) {
+            const time_point answer = now() + drawn.latency;
+            server = timers_.schedule_between(answer, answer + answer_slack,
+                                              [&answered] { answered.set(); });
+        }
+        const wait_result end = answered.wait_until(deadline);
+        if (end != wait_result::notified) timers_.cancel_and_wait(server);
+        return end;
+    }
+
+    const live_settings& settings_;
+    const unsigned workers_;
+    tally tally_;
+    std::atomic<bool> sending_{true};  // written by stop_sending()
+    std::atomic<unsigned> senders_;    // clients that may begin calls; written by them
+    timer_thread timers_;
+    fibers::scheduler scheduler_;
+    std::vector<fibers::fiber<>> clients_;
+};
+
+}  // namespace
+
+std::unique_ptr<engine> make_fiber_engine(const live_settings& settings, unsigned workers,
+                                          std::uint64_t seed) {
+    return std::make_unique<fiber_engine>(settings, workers, seed);
+}
+
+}  // namespace verge::tool

@@ -1,0 +1,155 @@
+// Threads that make calls, and a timer thread: each time-out, each answer and each pause before a
+// call is sent again is a callback on it.
+//
+// A call has no object of its own.  Its time-out knows the attempt and the deadline, its answer
+// knows the time-out's id; cancel() says which of the two came first.
+
+#include "engine.hpp"
+#include <verge/base/parker.hpp>
+#include <verge/driver/timer_thread.hpp>
+
+#include <thread>
+
+#include <pthread.h>
+
+namespace verge::tool {
+
+namespace {
+
+class thread_engine final : public engine {
+public:
+    thread_engine(const live_settings& settings, unsigned workers, std::uint64_t seed)
+        : settings_(settings),
+          workers_(workers),
+          tally_(workers, 1, seed),
+          parkers_(workers),
+          senders_(workers),
+          timers_({.name = "timers"}) {
+        try {
+            for (unsigned i = 0; i < workers; ++i)
+                threads_.emplace_back([this, i] { run(i); });
+        } catch (...) {
+            end();
+            throw;
+        }
+    }
+    ~thread_engine() override { end(); }
+    thread_engine(const thread_engine&) = delete;
+    thread_engine& operator=(const thread_engine&) = delete;
+
+    void stop_sending() noexcept override {
+        sending_.store(false, std::memory_order_relaxed);  // relaxed: senders_ orders what counts
+    }
+
+    [[nodiscard]] bool done() const override {
+        // acquire: pairs with the release in run(), so that every call begun is counted.
+        return senders_.load(std::memory_order_acquire) == 0 && tally_.open() == 0 &&
+               timers_.stats().pending == 0;
+    }
+
+    void add_to(load_figures& sum) const override {
+        tally_.add_to(sum);
+        const timer_thread::statistics stats = timers_.stats();
+        sum.fired += stats.fired;
+        sum.cancelled += stats.cancelled;
+        sum.pending += stats.pending;
+    }
+
+    [[nodiscard]] std::vector<double> worker_busy() override { return tally_.worker_busy(); }
+
+private:
+    void end() noexcept {
+        ending_.store(true, std::memory_order_relaxed);  // relaxed: unpark() publishes it
+        for (parker& each : parkers_)
+            each.unpark();
+        for (std::thread& each : threads_)
+            each.join();
+        timers_.stop();  // before the counts go: the callbacks name them
+    }
+
+    [[nodiscard]] bool ending() const noexcept {
+        return ending_.load(std::memory_order_relaxed);  // relaxed: looked at again
+    }
+
+    // A worker.
+    void run(unsigned number) {
+        ::pthread_setname_np(::pthread_self(), "caller");
+        client_counts& counts = tally_.worker();
+        make_calls(counts, number);
+        // release: pairs with the acquire in done().
+        senders_.fetch_sub(1, std::memory_order_release);
+        while (!ending())  // its processor time is asked for until the end
+            static_cast<void>(parkers_[number].park(never));
+    }
+
+    void make_calls(client_counts& counts, unsigned number) {
+        time_point next = now();
+        pacer pace(next);
+        // relaxed: looked at again.
+        while (sending_.load(std::memory_order_relaxed) && !ending()) {
+            const double rate = settings_.calls_per_second() / workers_;
+            const duration time_out = settings_.time_out_now();
+            const std::uint64_t due = pace.due(now(), rate);
+            if (tally_.open() < most_open(rate * workers_, time_out)) {
+                for (std::uint64_t i = 0; i < due && !ending(); ++i) {
+                    counts.begun.add();
+                    send(counts, time_out, 1);
+                }
+            }
+            next = std::max(next + pacer::step(rate), now());
+            static_cast<void>(parkers_[number].park(next));
+        }
+    }
+
+    // A worker, or the timer thread.
+    void send(client_counts& counts, duration time_out, int attempt) {
+        const time_point sent = now();
+        const time_point deadline = deadline_after(sent, time_out);
+        const timer_id id = timers_.schedule_at(
+            deadline, [this, deadline, attempt] { on_time_out(deadline, attempt); });
+        const fate drawn = counts.fates.next();
+        if (drawn.lost) return;
+        const time_point answer = sent + drawn.latency;
+        timers_.schedule_between(answer, answer + answer_slack, [this, id] { on_answer(id); });
+    }
+
+    // The rest is on the timer thread.
+
+    void on_answer(timer_id time_out) {
+        // One that comes after the time-out is ignored.
+        if (timers_.cancel(time_out) == cancel_result::cancelled) tally_.other().answered.add();
+    }
+
+    void on_time_out(time_point deadline, int attempt) {
+        client_counts& counts = tally_.other();
+        counts.count_time_out(deadline);
+        if (attempt == load_options::most_attempts) {
+            counts.given_up.add();
+            return;
+        }
+        timers_.schedule_after(pause_after(attempt), [this, attempt] {
+            client_counts& own = tally_.other();
+            own.retried.add();
+            send(own, settings_.time_out_now(), attempt + 1);
+        });
+    }
+
+    const live_settings& settings_;
+    const unsigned workers_;
+    tally tally_;
+    std::vector<parker> parkers_;      // a worker each
+    std::atomic<bool> sending_{true};  // written by stop_sending()
+    std::atomic<bool> ending_{false};  // written by end()
+    std::atomic<unsigned> senders_;    // workers that may begin calls; written by them
+    timer_thread timers_;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<engine> make_thread_engine(const live_settings& settings, unsigned workers,
+                                           std::uint64_t seed) {
+    return std::make_unique<thread_engine>(settings, workers, seed);
+}
+
+}  // namespace verge::tool
