@@ -12,6 +12,7 @@ namespace {
 
 constexpr double mean_latency = 5e6;  // nanoseconds
 constexpr std::uint64_t one_lost_in = 200;
+constexpr std::uint64_t one_lost_again_in = 4;
 
 double seconds(duration d) noexcept {
     return std::chrono::duration<double>(d).count();
@@ -31,9 +32,18 @@ std::uint64_t next_number() noexcept {
 
 }  // namespace
 
-std::uint64_t most_open(double calls_per_second, duration time_out) noexcept {
-    // A lost call is open for three time-outs at most, and one in 200 is lost.
-    return 1000 + static_cast<std::uint64_t>(calls_per_second * (0.1 + seconds(time_out) / 50));
+std::uint64_t throttle::most_open(time_point at, std::uint64_t ended, duration time_out) {
+    const std::lock_guard hold(lock_);
+    if (at - last_ >= interval && ended >= last_ended_) {
+        // A machine that was busy with something else for a moment is not slow: the most of late
+        // counts, and is forgotten in a tenth of a second or so.
+        const double fresh = static_cast<double>(ended - last_ended_) / seconds(at - last_);
+        ended_per_second_ = std::max(fresh, ended_per_second_ * 0.8);
+        last_ = at;
+        last_ended_ = ended;
+    }
+    // An answer takes 5 ms, one call in 200 waits for the time-out, and pauses are 30 ms together.
+    return always + static_cast<std::uint64_t>(ended_per_second_ * (0.06 + seconds(time_out) / 50));
 }
 
 std::uint64_t pacer::due(time_point at, double calls_per_second) noexcept {
@@ -62,9 +72,9 @@ std::uint64_t fate_source::bits() noexcept {
     return z ^ (z >> 31);
 }
 
-fate fate_source::next() noexcept {
-    const std::uint64_t drawn = bits();
-    if (drawn % one_lost_in == 0) return {.lost = true, .latency = {}};
+fate fate_source::next(int attempt) noexcept {
+    if (bits() % (attempt == 1 ? one_lost_in : one_lost_again_in) == 0)
+        return {.lost = true, .latency = {}};
     // In (0, 1]: its logarithm is finite.
     const double part = static_cast<double>((bits() >> 11) + 1) * 0x1p-53;
     return {.lost = false,
@@ -72,7 +82,11 @@ fate fate_source::next() noexcept {
 }
 
 tally::tally(unsigned workers, unsigned others, std::uint64_t seed)
-    : number_(next_number()), workers_(workers), threads_(workers + others), last_(now()) {
+    : number_(next_number()),
+      workers_(workers),
+      threads_(workers + others),
+      last_(now()),
+      throttle_(last_) {
     for (std::size_t i = 0; i < threads_.size(); ++i) {
         threads_[i].counts.fates = fate_source(seed * 1024 + i);
     }
@@ -106,10 +120,21 @@ std::uint64_t tally::total(counter client_counts::*which) const noexcept {
     return sum;
 }
 
+std::uint64_t tally::ended() const noexcept {
+    return total(&client_counts::answered) + total(&client_counts::given_up);
+}
+
 std::uint64_t tally::open() const noexcept {
     // Ends first: whoever's end is seen, his beginning is seen too.
-    const std::uint64_t ended = total(&client_counts::answered) + total(&client_counts::given_up);
-    return total(&client_counts::begun) - ended;
+    const std::uint64_t over = ended();
+    return total(&client_counts::begun) - over;
+}
+
+std::uint64_t tally::room(duration time_out) {
+    const std::uint64_t over = ended();
+    const std::uint64_t open_now = total(&client_counts::begun) - over;
+    const std::uint64_t most = throttle_.most_open(now(), over, time_out);
+    return open_now < most ? most - open_now : 0;
 }
 
 void tally::add_to(load_figures& sum) const {

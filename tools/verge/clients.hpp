@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include <time.h>
@@ -42,10 +43,29 @@ struct live_settings {
 /// pauses are exact.
 inline constexpr duration answer_slack = std::chrono::microseconds(250);
 
-/// How many calls may be open (sent, and neither answered nor given up) at a rate and a time-out.
-/// It is several times what a machine that keeps up has open.  One that does not is sent fewer
-/// calls, instead of a backlog without bound.
-[[nodiscard]] std::uint64_t most_open(double calls_per_second, duration time_out) noexcept;
+/// Says how many calls may be open, that is, begun and neither answered nor given up.
+///
+/// By Little's law as many are open as come to their ends in the mean time of a call.  A few times
+/// that is allowed, of the ends that were seen: a machine that does not keep up gets fewer calls,
+/// instead of a backlog that makes every one of them time out.
+///
+/// Thread safety: all of it.
+class throttle {
+public:
+    explicit throttle(time_point begin) noexcept : last_(begin) {}
+
+    /// To be told now and then how many calls have ended so far.
+    [[nodiscard]] std::uint64_t most_open(time_point at, std::uint64_t ended, duration time_out);
+
+    static constexpr std::uint64_t always = 2000;
+    static constexpr duration interval = std::chrono::milliseconds(20);
+
+private:
+    std::mutex lock_;
+    time_point last_;
+    std::uint64_t last_ended_ = 0;
+    double ended_per_second_ = 0;  // the most of late
+};
 
 /// Turns a rate into calls.  A value; one a client.
 class pacer {
@@ -72,11 +92,12 @@ struct fate {
     duration latency;  // else: it is answered after
 };
 
-/// Draws fates: one call in 200 is lost, the others are answered after 5 ms in the mean.
+/// Draws fates: one call in 200 is lost, and one in 4 of those that are sent again: a server that
+/// did not answer once may be down.  The others are answered after 5 ms in the mean.
 class fate_source {
 public:
     explicit fate_source(std::uint64_t seed) noexcept : state_(seed) {}
-    [[nodiscard]] fate next() noexcept;
+    [[nodiscard]] fate next(int attempt) noexcept;
 
 private:
     [[nodiscard]] std::uint64_t bits() noexcept;
@@ -131,6 +152,9 @@ public:
     /// Calls that are neither answered nor given up.  Once no call is begun any more, 0 is final.
     [[nodiscard]] std::uint64_t open() const noexcept;
 
+    /// How many calls may begin now, by the throttle.
+    [[nodiscard]] std::uint64_t room(duration time_out);
+
     /// The clients' part of the figures, added to `sum`.
     void add_to(load_figures& sum) const;
 
@@ -153,12 +177,14 @@ private:
     };
 
     client_counts& own(bool worker) noexcept;
+    [[nodiscard]] std::uint64_t ended() const noexcept;
 
     const std::uint64_t number_;  // no other tally of the process has it
     const unsigned workers_;
     std::vector<thread_counts> threads_;
     std::atomic<std::size_t> used_{0};  // of threads_; written by own()
     time_point last_;                   // written by worker_busy()
+    throttle throttle_;
 };
 
 }  // namespace verge::tool

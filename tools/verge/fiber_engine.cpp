@@ -10,6 +10,8 @@
 #include <verge/fiber/scheduler.hpp>
 #include <verge/fiber/this_fiber.hpp>
 
+#include <algorithm>
+
 namespace verge::tool {
 
 namespace {
@@ -68,13 +70,10 @@ private:
         while (sending_.load(std::memory_order_relaxed) && !this_fiber::stop_requested()) {
             const double rate = settings_.calls_per_second() / workers_;
             const duration time_out = settings_.time_out_now();
-            const std::uint64_t due = pace.due(now(), rate);
-            if (tally_.open() < most_open(rate * workers_, time_out)) {
-                for (std::uint64_t i = 0; i < due && !this_fiber::stop_requested(); ++i) {
-                    tally_.worker().begun.add();
-                    scheduler_.spawn(fibers::batched, [this, time_out] { call(time_out); })
-                        .detach();
-                }
+            const std::uint64_t due = std::min(pace.due(now(), rate), tally_.room(time_out));
+            for (std::uint64_t i = 0; i < due && !this_fiber::stop_requested(); ++i) {
+                tally_.worker().begun.add();
+                scheduler_.spawn(fibers::batched, [this, time_out] { call(time_out); }).detach();
             }
             next = std::max(next + pacer::step(rate), now());
             if (this_fiber::sleep_until(next) != sleep_result::elapsed) break;
@@ -87,7 +86,7 @@ private:
     void call(duration time_out) {
         for (int attempt = 1;; ++attempt) {
             const time_point deadline = deadline_after(now(), time_out);
-            const wait_result end = ask(deadline);
+            const wait_result end = ask(deadline, attempt);
             client_counts& counts = tally_.worker();
             if (end == wait_result::notified) {
                 counts.answered.add();
@@ -106,10 +105,10 @@ private:
     }
 
     // Sends once, and waits for the answer.
-    wait_result ask(time_point deadline) {
+    wait_result ask(time_point deadline, int attempt) {
         fibers::event answered;
         timer_id server;
-        if (const fate drawn = tally_.worker().fates.next(); !drawn.lost) {
+        if (const fate drawn = tally_.worker().fates.next(attempt); !drawn.lost) {
             const time_point answer = now() + drawn.latency;
             server = timers_.schedule_between(answer, answer + answer_slack,
                                               [&answered] { answered.set(); });

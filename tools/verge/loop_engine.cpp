@@ -146,12 +146,10 @@ private:
         client_counts& counts = tally_.worker();
         const double rate = settings_.calls_per_second() / workers_;
         const duration time_out = settings_.time_out_now();
-        const std::uint64_t due = client.pace.due(now(), rate);
-        if (tally_.open() < most_open(rate * workers_, time_out)) {
-            for (std::uint64_t i = 0; i < due && !loop_.stopped(); ++i) {
-                counts.begun.add();
-                send(counts, calls_.take(), time_out, 1);
-            }
+        const std::uint64_t due = std::min(client.pace.due(now(), rate), tally_.room(time_out));
+        for (std::uint64_t i = 0; i < due && !loop_.stopped(); ++i) {
+            counts.begun.add();
+            send(counts, calls_.take(), time_out, 1);
         }
         client.next = std::max(client.next + pacer::step(rate), now());
         client.ticks.expires_at(client.next);
@@ -160,7 +158,7 @@ private:
 
     void send(client_counts& counts, loop_call& call, duration time_out, int attempt) {
         const time_point sent = now();
-        const fate drawn = counts.fates.next();
+        const fate drawn = counts.fates.next(attempt);
         call.deadline = deadline_after(sent, time_out);
         call.attempt = attempt;
         // relaxed: no handler runs before the waits below begin, which publish it.

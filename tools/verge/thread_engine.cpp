@@ -8,6 +8,7 @@
 #include <verge/base/parker.hpp>
 #include <verge/driver/timer_thread.hpp>
 
+#include <algorithm>
 #include <thread>
 
 #include <pthread.h>
@@ -89,12 +90,10 @@ private:
         while (sending_.load(std::memory_order_relaxed) && !ending()) {
             const double rate = settings_.calls_per_second() / workers_;
             const duration time_out = settings_.time_out_now();
-            const std::uint64_t due = pace.due(now(), rate);
-            if (tally_.open() < most_open(rate * workers_, time_out)) {
-                for (std::uint64_t i = 0; i < due && !ending(); ++i) {
-                    counts.begun.add();
-                    send(counts, time_out, 1);
-                }
+            const std::uint64_t due = std::min(pace.due(now(), rate), tally_.room(time_out));
+            for (std::uint64_t i = 0; i < due && !ending(); ++i) {
+                counts.begun.add();
+                send(counts, time_out, 1);
             }
             next = std::max(next + pacer::step(rate), now());
             static_cast<void>(parkers_[number].park(next));
@@ -107,7 +106,7 @@ private:
         const time_point deadline = deadline_after(sent, time_out);
         const timer_id id = timers_.schedule_at(
             deadline, [this, deadline, attempt] { on_time_out(deadline, attempt); });
-        const fate drawn = counts.fates.next();
+        const fate drawn = counts.fates.next(attempt);
         if (drawn.lost) return;
         const time_point answer = sent + drawn.latency;
         timers_.schedule_between(answer, answer + answer_slack, [this, id] { on_answer(id); });
