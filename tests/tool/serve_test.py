@@ -66,6 +66,14 @@ class Routes(unittest.TestCase):
                         s.shutdown(socket.SHUT_WR)
                     self.assertEqual(status_of(read_all(s)), status)
 
+    def test_a_client_that_is_refused_can_still_send_and_read(self):
+        with self.server.connect() as s:
+            s.sendall(b"POST /control HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n")
+            select.select([s], [], [], program.PATIENCE)
+            for _ in range(5):  # a connection that was simply closed would be reset by this
+                s.sendall(b"x" * 10000)
+            self.assertEqual(status_of(read_all(s)), 413)
+
     def test_keeps_the_connection(self):
         with self.server.connect() as s:
             reader = Reader(s)

@@ -108,56 +108,58 @@ std::optional<http_output> http_session::next() {
         parser_.emplace();
         parser_->header_limit(header_limit);
         parser_->body_limit(body_limit);
-        parser_->eager(true);
     }
     return parse();
 }
 
 std::optional<http_output> http_session::parse() {
-    if (input_.empty()) return std::nullopt;
     boost::system::error_code error;
-    const std::size_t used = parser_->put(net::buffer(input_.data(), input_.size()), error);
-    if (error && error != http::error::need_more) {
-        if (error == http::error::header_limit) {
-            return refuse(http_status::request_header_fields_too_large,
-                          "431: the header is too long");
-        }
-        if (error == http::error::body_limit) {
-            return refuse(http_status::payload_too_large, "413: the body is too long");
-        }
-        if (error == http::error::bad_version && taken_ == 0 && names_another_version(input_)) {
-            return refuse(http_status::http_version_not_supported,
-                          "505: this speaks HTTP/1.1 and HTTP/1.0");
-        }
-        return refuse(http_status::bad_request, fmt::format("400: {}", error.message()));
-    }
-    input_.erase(0, used);
-    taken_ += used;
-    if (!parser_->is_done()) {
-        // The parser limits a piece of a header, and the data of a body.  This limits the whole.
+    std::size_t used = 0;
+    // The header in one step, then the pieces of the body: so its size is known.
+    while (!error && !parser_->is_done() && used < input_.size()) {
         const bool header = !parser_->is_header_done();
-        if (header && (taken_ > header_limit || room() == 0)) {
-            return refuse(http_status::request_header_fields_too_large,
-                          "431: the header is too long");
-        }
-        if (taken_ > header_limit + 2 * body_limit || room() == 0) {
-            return refuse(http_status::payload_too_large, "413: the body is too long");
-        }
-        if (!header && !continued_) {
-            const auto expect = parser_->get().find(field::expect);
-            if (expect != parser_->get().end()) {
-                if (!boost::beast::iequals(expect->value(), "100-continue")) {
-                    return refuse(http_status::expectation_failed, "417: what is expected?");
-                }
-                continued_ = true;
-                if (parser_->get().version() == 11 && input_.empty()) {
-                    return http_output{"HTTP/1.1 100 Continue\r\n\r\n"};
-                }
-            }
-        }
-        return std::nullopt;
+        const std::size_t more =
+            parser_->put(net::buffer(input_.data() + used, input_.size() - used), error);
+        used += more;
+        taken_ += more;
+        if (header && taken_ > header_limit) error = http::error::header_limit;
     }
+    if (error && error != http::error::need_more) return refuse_for(error);
+    input_.erase(0, used);
+    if (!parser_->is_done()) {
+        const bool header = !parser_->is_header_done();
+        // The parser limits the data of a body, and this what it is wrapped into.
+        if (room() == 0 || taken_ > header_limit + 2 * body_limit) {
+            return refuse_for(header ? http::error::header_limit : http::error::body_limit);
+        }
+        if (header || continued_) return std::nullopt;
+        continued_ = true;
+        const auto expect = parser_->get().find(field::expect);
+        if (expect == parser_->get().end()) return std::nullopt;
+        if (!boost::beast::iequals(expect->value(), "100-continue")) {
+            return refuse(http_status::expectation_failed, "417: what is expected?");
+        }
+        if (parser_->get().version() < 11 || !input_.empty()) return std::nullopt;
+        return http_output{"HTTP/1.1 100 Continue\r\n\r\n"};
+    }
+    return answer();
+}
 
+http_output http_session::refuse_for(boost::system::error_code error) {
+    if (error == http::error::header_limit) {
+        return refuse(http_status::request_header_fields_too_large, "431: the header is too long");
+    }
+    if (error == http::error::body_limit) {
+        return refuse(http_status::payload_too_large, "413: the body is too long");
+    }
+    if (error == http::error::bad_version && names_another_version(input_)) {
+        return refuse(http_status::http_version_not_supported,
+                      "505: this speaks HTTP/1.1 and HTTP/1.0");
+    }
+    return refuse(http_status::bad_request, fmt::format("400: {}", error.message()));
+}
+
+http_output http_session::answer() {
     const http_request request = parser_->release();
     parser_.reset();
     begun_ = false;
@@ -166,17 +168,17 @@ std::optional<http_output> http_session::parse() {
         return refuse(http_status::bad_request, "400: the only transfer encoding here is chunked");
     }
     const bool head = request.method() == http::verb::head;
-    http_answer answer = service_.answer(request);
-    if (answer.events && !head) {
+    http_answer given = service_.answer(request);
+    if (given.events && !head) {
         ++requests_;
         ended_ = true;
         // Without a length: it ends with the connection.
-        answer.message.version(request.version());
-        answer.message.set(field::date, date_now());
-        answer.message.keep_alive(false);
-        return http_output{serialized(answer.message, true), http_output::after::events};
+        given.message.version(request.version());
+        given.message.set(field::date, date_now());
+        given.message.keep_alive(false);
+        return {serialized(given.message, true), http_output::after::events};
     }
-    return respond(std::move(answer.message), request.version(), request.keep_alive() && !closing_,
+    return respond(std::move(given.message), request.version(), request.keep_alive() && !closing_,
                    head);
 }
 

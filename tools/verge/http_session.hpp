@@ -64,6 +64,8 @@ private:
     using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
     std::optional<http_output> parse();
+    http_output answer();
+    http_output refuse_for(boost::system::error_code error);
     http_output respond(http_response message, unsigned version, bool keep_alive, bool head);
     http_output refuse(http_status status, std::string_view text);
 
@@ -72,7 +74,7 @@ private:
     std::optional<parser> parser_;  // of the request that is being read
     std::size_t taken_ = 0;         // bytes of it that the parser has taken
     bool begun_ = false;            // some of them have come
-    bool continued_ = false;        // its client was told to send the body
+    bool continued_ = false;        // its client was told to send the body, or need not be
     bool closing_ = false;
     bool ended_ = false;
     std::uint64_t requests_ = 0;

@@ -174,6 +174,16 @@ TEST_F(HttpSession, SizesAreBounded) {
             many += "A: b\r\n";
         EXPECT_EQ(told(service, many + "\r\n", piece), (texts{"431", "close"}));
 
+        // To the byte: with Host and the two empty lines.
+        std::string most = start;
+        while (most.size() + 6 + 7 <= http_session::header_limit)
+            most += "A: b\r\n";
+        most += "B: " + std::string(http_session::header_limit - most.size() - 7, 'b') + "\r\n\r\n";
+        EXPECT_EQ(most.size(), http_session::header_limit);
+        EXPECT_EQ(told(service, most + health, piece), (texts{"200", "200"})) << piece;
+        most.insert(start.size(), "C");
+        EXPECT_EQ(told(service, most + health, piece), (texts{"431", "close"})) << piece;
+
         const std::string post = "POST /control HTTP/1.1\r\nHost: localhost\r\n";
         EXPECT_EQ(
             told(service, post + "Content-Length: 4096\r\n\r\n" + std::string(4096, 'x'), piece),
