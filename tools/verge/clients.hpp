@@ -145,7 +145,8 @@ public:
     /// Room for so many worker threads, and for `others`, such as a timer thread.
     tally(unsigned workers, unsigned others, std::uint64_t seed);
 
-    /// The calling thread's own counts.  A fiber must ask again after each wait.
+    /// The calling thread's own counts.  A thread counts for one tally, until it counts for the
+    /// next.  A fiber must ask again after each wait.
     [[nodiscard]] client_counts& worker() noexcept { return own(true); }
     [[nodiscard]] client_counts& other() noexcept { return own(false); }
 

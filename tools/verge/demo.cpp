@@ -101,6 +101,7 @@ public:
         run_.options = load_.options();
         run_.seconds_asked = seconds;
         run_.processors = std::max(1U, std::thread::hardware_concurrency());
+        if (how_ == showing::lines) show_heading();
     }
 
     const demo_run& run() {
@@ -118,6 +119,7 @@ public:
         look();
         run_.cpu_seconds = static_cast<double>(std::clock() - clock_begin_) / CLOCKS_PER_SEC;
         screen_.erase();  // the summary says it all
+        if (how_ == showing::in_place) show_heading();
         return run_;
     }
 
@@ -159,6 +161,11 @@ private:
         if (how_ == showing::lines && now() >= next_line_) show_line();
     }
 
+    void show_heading() const {
+        fmt::print("{}", heading(run_, terminal_style()));
+        std::fflush(stdout);
+    }
+
     // A line a second, and no more than thirty or so in a long run.
     void show_line() {
         fmt::print("{}\n", progress_line(run_));
@@ -189,8 +196,7 @@ int run_demo(const demo_options& asked) {
         run = running.run();
     }
     const std::string wrong = what_is_wrong(run.samples.last().figures);
-    if (how == showing::lines) fmt::print("\n");
-    if (!asked.json) fmt::print("{}", summary(run, wrong, terminal_style()));
+    if (!asked.json) fmt::print("\n{}", summary(run, wrong, terminal_style()));
     if (!asked.report.empty()) {
         write_report(asked.report, demo_page(run, wrong));
         if (!asked.json) fmt::print("The report is in {}\n", asked.report);

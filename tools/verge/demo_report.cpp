@@ -54,16 +54,20 @@ std::vector<plot_bar> lateness_bars(const histogram_snapshot& late) {
     return bars;
 }
 
-std::string heading(const demo_run& run, std::string_view wrong) {
+std::string introduction(const demo_run& run, std::string_view wrong) {
     return fmt::format(
-        "<p>{} engine, {} workers, {} calls a second asked for, time-out {}. Each call arms a "
-        "time-out; the answer cancels it; a call that times out is sent again after a pause.</p>"
-        "<p><strong>{}</strong></p>",
-        name_of(run.options.engine), run.options.workers,
+        "<p>The {} engine with {} worker{}, asked for {} calls a second with a time-out of {}. "
+        "Each "
+        "call arms a time-out; the answer cancels it; a call that times out is sent again after a "
+        "pause.</p><p><strong>{}</strong></p>{}",
+        name_of(run.options.engine), run.options.workers, run.options.workers == 1 ? "" : "s",
         grouped(static_cast<std::uint64_t>(run.options.rate)),
         html_escaped(duration_text(run.options.time_out)),
         wrong.empty() ? "OK: calls = answered + timed out; nothing lost, nothing early"
-                      : "WRONG: " + html_escaped(wrong));
+                      : "WRONG: " + html_escaped(wrong),
+        run.fell_behind() ? fmt::format("<p>The machine made {:.0f} % of the calls asked for.</p>",
+                                        100 * run.calls_per_second() / run.options.rate)
+                          : "");
 }
 
 std::string table(const demo_run& run) {
@@ -103,7 +107,7 @@ std::string demo_page(const demo_run& run, std::string_view wrong) {
         return line_plot(title, "seconds", unit, seconds, std::span(of.begin(), of.size()));
     };
     const std::vector<std::string> parts{
-        heading(run, wrong),
+        introduction(run, wrong),
         table(run),
         histogram_plot("How late time-outs fired", "late by less than", "time-outs",
                        lateness_bars(run.samples.last().figures.lateness)),

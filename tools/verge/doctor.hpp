@@ -15,13 +15,13 @@ struct machine_facts {
     std::string clock_source;                     // "tsc"; "": not told
     std::optional<std::uint64_t> timer_slack_ns;  // of this thread
     unsigned processors_online = 1;
-    unsigned processors_allowed = 1;                  // by the affinity mask
-    std::optional<double> processors_quota;           // by the container: 1.5 is one and a half
-    std::optional<std::uint64_t> memory_limit_bytes;  // by the container
-    std::optional<std::uint64_t> thread_limit;        // by the container or the user's limits
-    std::uint64_t file_limit = 0;                     // RLIMIT_NOFILE, the soft one
-    std::optional<std::uint64_t> most_mappings;       // vm.max_map_count
-    bool has_futex = false;                           // with an absolute deadline
+    unsigned processors_allowed = 1;              // by the affinity mask
+    std::optional<double> processors_quota = {};  // by the container: 1.5 is one and a half
+    std::optional<std::uint64_t> memory_limit_bytes = {};  // by the container
+    std::optional<std::uint64_t> thread_limit = {};        // by the container or the user's limits
+    std::uint64_t file_limit = 0;                          // RLIMIT_NOFILE, the soft one
+    std::optional<std::uint64_t> most_mappings;            // vm.max_map_count
+    bool has_futex = false;                                // with an absolute deadline
     bool has_timerfd = false;
     bool follows_date = false;  // TFD_TIMER_CANCEL_ON_SET
     bool has_epoll = false;

@@ -247,6 +247,12 @@ std::size_t visible_columns(std::string_view line) noexcept {
     return columns;
 }
 
+std::string heading(const demo_run& run, const text_style& style) {
+    lines text(style);
+    add_header(text, run, style);
+    return std::move(text).text();
+}
+
 std::string live_view(const demo_run& run, const text_style& style) {
     const sample& last = run.samples.last();
     const load_figures& f = last.figures;
@@ -299,8 +305,6 @@ std::string summary(const demo_run& run, std::string_view wrong, const text_styl
     const auto count = [&](std::string_view name, std::uint64_t value, std::string_view remark) {
         row(name, grouped(value), remark);
     };
-    add_header(text, run, style);
-    text.add("");
     count("calls", f.calls,
           fmt::format("{} a second, for {:.1f} s{}",
                       grouped(static_cast<std::uint64_t>(run.calls_per_second())),

@@ -60,13 +60,16 @@ struct demo_run {
 /// How many columns the text takes on a terminal: colours take none, and a character one.
 [[nodiscard]] std::size_t visible_columns(std::string_view line) noexcept;
 
+/// What is run: a line, or three where that is too wide.
+[[nodiscard]] std::string heading(const demo_run& run, const text_style& style);
+
 /// The live view: lines that each end with '\n' and are no wider than the style's columns.
 [[nodiscard]] std::string live_view(const demo_run& run, const text_style& style);
 
 /// The same as one line, without its end: for pipes.
 [[nodiscard]] std::string progress_line(const demo_run& run);
 
-/// The end: what it was, a table, and what the check found (`wrong` as of what_is_wrong).
+/// The end: a table, and what the check found (`wrong` as of what_is_wrong).
 [[nodiscard]] std::string summary(const demo_run& run, std::string_view wrong,
                                   const text_style& style);
 
