@@ -78,6 +78,15 @@ begin clang-tidy
 find src -name '*.cpp' -print0 |
     quietly xargs -0 -r -n 1 -P 2 clang-tidy -p build/clang-dev --quiet
 
+# Any bytes into the request handler of verge serve.  What it finds stays in build/clang-dev/fuzz.
+fuzz_seconds=${VERGE_FUZZ_SECONDS:-60}
+begin "fuzz: HTTP requests, $fuzz_seconds s"
+build clang-dev -- http_fuzz
+mkdir -p build/clang-dev/fuzz/http
+quietly fixed_addresses build/clang-dev/tools/http_fuzz -max_total_time="$fuzz_seconds" \
+    -timeout=20 -max_len=20000 -dict=tests/fuzz/http.dict -artifact_prefix=build/clang-dev/fuzz/ \
+    build/clang-dev/fuzz/http tests/fuzz/corpus
+
 # The scripts' own tests and the installed files do not depend on the preset: once for each compiler
 # is enough.  The shared library is installed differently.
 for preset in asan tsan release; do

@@ -7,6 +7,7 @@
 #include <verge/base/histogram.hpp>
 #include <verge/base/manual_clock.hpp>
 #include <verge/base/parker.hpp>
+#include <verge/base/prometheus.hpp>
 #include <verge/base/stats.hpp>
 #include <verge/base/timer_id.hpp>
 #include <verge/driver/reactor.hpp>
