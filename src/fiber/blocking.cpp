@@ -46,7 +46,7 @@ private:
         try {
             std::thread([this] { run(); }).detach();
             ++threads_;
-        } catch (const std::system_error&) {
+        } catch (...) {  // no thread, or no memory for one
             ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
             if (threads_ == 0) throw;
             return;  // the others will do it, later

@@ -437,8 +437,9 @@ bool scheduler_core::all_finished() const noexcept {
 }
 
 void scheduler_core::worker_is_idle() noexcept {
-    // seq_cst: after the worker's counts; pairs with wait_for_all().
-    if (awaiting_end_.load(std::memory_order_seq_cst) == 0 || !all_finished()) return;
+    // acq_rel, and a read-modify-write: if it comes before the one in wait_for_all(), that one sees
+    // the worker's counts; if it comes after, the waiter is seen here.  A load could miss both.
+    if (awaiting_end_.fetch_add(0, std::memory_order_acq_rel) == 0 || !all_finished()) return;
     // release: the word is changed before its waiters are woken.
     idle_changes_.fetch_add(1, std::memory_order_release);
     notify_all(idle_changes_);
@@ -448,9 +449,9 @@ void scheduler_core::worker_is_idle() noexcept {
 bool scheduler_core::wait_for_all(time_point deadline) {
     class counted {
     public:
-        // seq_cst: before the look; pairs with worker_is_idle().
         explicit counted(std::atomic<std::uint32_t>& who) noexcept : who_(who) {
-            who_.fetch_add(1, std::memory_order_seq_cst);  // seq_cst: as above
+            // acq_rel: before the look; pairs with worker_is_idle().
+            who_.fetch_add(1, std::memory_order_acq_rel);
         }
         // relaxed: one wake-up too many at most.
         ~counted() { who_.fetch_sub(1, std::memory_order_relaxed); }

@@ -47,6 +47,9 @@ void worker::run() noexcept {
     own_worker = this;
     const overflow_report report(core_.options.name_overflows);
     here_ = thread_state();
+    // The worker may have had a thread before, whose context the tools know own_ by.
+    std::destroy_at(&own_);
+    std::construct_at(&own_);
     // The first as a searcher: it was started for what is ready, and there may be more.
     for (fiber_record* r = find_work(); r != nullptr;) {
         execute(*r);
@@ -123,7 +126,9 @@ fiber_record* worker::take_remote(worker& from) noexcept {
         if (r == nullptr) break;
         taken.push(r);
     }
+    if (taken.empty()) return;
     queue.push_all(taken);
+    core_.announce();  // they were out of sight of those who searched
 }
 
 fiber_record* worker::look_everywhere() noexcept {

@@ -8,6 +8,7 @@
 // Guarantees, under the names of the tests that hold them
 //   VisitsEachIndexOnce
 //   RethrowsOneException      when all pieces have ended; a piece that throws leaves its rest out.
+//   DropsTheOtherExceptions
 //
 // Exceptions: what the body throws, and what spawn() throws: then no piece is left running.
 
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <exception>
 #include <vector>
 
 namespace verge::fibers {
@@ -35,19 +37,28 @@ void parallel_for(std::size_t begin, std::size_t end, Body&& body, std::size_t g
         for (std::size_t i = from; i < to; ++i)
             body(i);
     };
+    std::exception_ptr first;  // what is thrown later is dropped: all have the same cause, mostly
+    const auto attempt = [&first](auto&& part) {
+        try {
+            part();
+        } catch (...) {
+            if (first == nullptr) first = std::current_exception();
+        }
+    };
     std::vector<fiber<>> others;
     others.reserve(count / size + 1);
-    for (std::size_t from = begin + std::min(size, count); from < end;) {
-        const std::size_t to = end - from > size ? from + size : end;
-        others.push_back(on.spawn(batched, [&run, from, to] { run(from, to); }));
-        from = to;
-    }
+    attempt([&] {
+        for (std::size_t from = begin + std::min(size, count); from < end;) {
+            const std::size_t to = end - from > size ? from + size : end;
+            others.push_back(on.spawn(batched, [&run, from, to] { run(from, to); }));
+            from = to;
+        }
+    });
     on.flush();
-    run(begin, begin + std::min(size, count));
+    if (first == nullptr) attempt([&] { run(begin, begin + std::min(size, count)); });
     for (fiber<>& each : others)
-        each.wait();
-    for (fiber<>& each : others)
-        each.join();
+        attempt([&] { each.join(); });
+    if (first != nullptr) std::rethrow_exception(first);
 }
 
 }  // namespace verge::fibers

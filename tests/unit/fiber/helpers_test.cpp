@@ -88,6 +88,25 @@ TEST(ParallelFor, VisitsEachIndexOnce) {
     parallel_for(9, 3, [](std::size_t) { ADD_FAILURE() << "an empty range"; });
 }
 
+TEST(ParallelFor, DropsTheOtherExceptions) {
+    scheduler fibers({.min_workers = 2, .max_workers = 2});  // no handler: it would terminate
+    fibers
+        .spawn([] {
+            for (const std::size_t first : {std::size_t{0}, std::size_t{1}}) {
+                std::atomic<int> thrown{0};
+                EXPECT_THROW(parallel_for(0, 100,
+                                          [&](std::size_t i) {
+                                              if (i < first) return;
+                                              ++thrown;
+                                              throw std::out_of_range("each");
+                                          }),
+                             std::out_of_range);
+                EXPECT_GT(thrown, 1);
+            }
+        })
+        .join();
+}
+
 TEST(ParallelFor, RethrowsOneException) {
     scheduler s({.max_workers = 2});
     std::atomic<int> visits{0};

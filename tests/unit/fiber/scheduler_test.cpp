@@ -4,6 +4,8 @@
 #include <verge/driver/timer_thread.hpp>
 
 #include <algorithm>
+#include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,8 +17,13 @@
 #include <thread>
 #include <vector>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <system_error>
 
 namespace verge::fibers {
@@ -267,6 +274,63 @@ TEST(Scheduler, YieldingAloneParksNobody) {
             EXPECT_EQ(fibers.stats().parks, parks);
         })
         .join();
+}
+
+// From now on the calling thread may end the program, and any other system call kills it.
+void allow_no_system_call() {
+    // What follows reads the number of the call, and compares.
+    sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        ::_exit(77);
+    }
+}
+
+// Ends the program: with 0, with 77 where there is no seccomp, or by SIGSYS.
+void yield_without_system_calls(int fibers_that_yield, bool breaks_the_rule) {
+    scheduler fibers(workers(1));
+    std::vector<fiber<>> others;
+    for (int i = 1; i < fibers_that_yield; ++i) {
+        others.push_back(fibers.spawn([] {
+            for (;;)
+                this_fiber::yield();
+        }));
+    }
+    fibers
+        .spawn([&] {
+            for (int i = 0; i < 1000; ++i)
+                this_fiber::yield();  // all have begun
+            allow_no_system_call();
+            for (int i = 0; i < 10'000; ++i)
+                this_fiber::yield();
+            if (breaks_the_rule) static_cast<void>(::getppid());
+            ::_exit(0);
+        })
+        .join();
+}
+
+TEST(SchedulerDeathTest, YieldingMakesNoSystemCall) {
+    if (has_sanitizer) GTEST_SKIP() << "sanitizers make some";
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto ends_well = [](int status) {
+        return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+    };
+    EXPECT_EXIT(yield_without_system_calls(1, false), ends_well, "");
+    EXPECT_EXIT(yield_without_system_calls(100, false), ends_well, "");
+    // And it would be seen.
+    EXPECT_EXIT(
+        yield_without_system_calls(2, true),
+        [](int status) {
+            return (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) ||
+                   (WIFEXITED(status) && WEXITSTATUS(status) == 77);
+        },
+        "");
 }
 
 // ---- the end ------------------------------------------------------------------------------------

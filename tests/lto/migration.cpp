@@ -1,0 +1,122 @@
+// A compiler may keep the address of a thread-local variable, and of errno, as long as it believes
+// that the thread stays the same.  A fiber that comes back on another worker would then use the
+// first one's.  Here the switch and all around it are one program to the optimiser, in a shared
+// library, where such an address is dear and so is kept.
+
+#include "migration.hpp"
+
+#include <verge/fiber/mutex.hpp>
+#include <verge/fiber/scheduler.hpp>
+#include <verge/fiber/this_fiber.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace verge;
+
+namespace {
+
+constexpr int fiber_count = 32;
+constexpr int rounds = 10'000;
+
+thread_local int here = 0;  // its address says on which thread we are
+
+// As anybody must who uses a thread's variables in a fiber: not inlined, and not to be foreseen.
+[[gnu::noinline]] int* address_of_here() {
+    int* address = &here;
+    asm volatile("" : "+r"(address));
+    return address;
+}
+[[gnu::noinline]] int& own_errno() {
+    int* address = &errno;
+    asm volatile("" : "+r"(address));
+    return *address;
+}
+
+std::atomic<int> wrong{0};
+std::atomic<long> migrations{0};
+
+void expect(bool condition, const char* what) {
+    if (condition) return;
+    if (wrong.fetch_add(1) < 10) std::printf("wrong: %s\n", what);
+}
+
+class pauses_when_destroyed {
+public:
+    pauses_when_destroyed() = default;
+    pauses_when_destroyed(const pauses_when_destroyed&) = delete;
+    pauses_when_destroyed& operator=(const pauses_when_destroyed&) = delete;
+    ~pauses_when_destroyed() {
+        expect(std::uncaught_exceptions() == 1, "one exception is in flight");
+        this_fiber::yield();
+        expect(std::uncaught_exceptions() == 1, "it still is, after the switch");
+    }
+};
+
+void throws_and_pauses(int number) {
+    try {
+        try {
+            const pauses_when_destroyed guard;
+            throw std::runtime_error(std::to_string(number));
+        } catch (const std::runtime_error&) {
+            this_fiber::yield();
+            throw;
+        }
+    } catch (const std::exception& error) {
+        this_fiber::yield();
+        expect(error.what() == std::to_string(number), "the exception is its own");
+        expect(std::current_exception() != nullptr, "it is being handled");
+    }
+    expect(std::current_exception() == nullptr, "nothing is being handled");
+    expect(std::uncaught_exceptions() == 0, "nothing is in flight");
+}
+
+void wander(int number, fibers::mutex& lock, long& guarded) {
+    const fibers::fiber_id id = this_fiber::id();
+    const int* thread = address_of_here();
+    for (int i = 0; i < rounds; ++i) {
+        own_errno() = number;
+        // Inlined, each of them, twice in a row: what is found before a switch must not be used
+        // after it.
+        this_fiber::yield();
+        this_fiber::yield();
+        expect(own_errno() == number, "errno is its own");
+        expect(this_fiber::id() == id, "it knows itself");
+        if (i % 16 == 0) throws_and_pauses(number);
+        if (i % 64 == 0) this_fiber::sleep_for(std::chrono::microseconds(20));
+        {
+            const std::lock_guard hold(lock);
+            const long before = guarded;
+            if (i % 4 == 0) this_fiber::yield();
+            guarded = before + 1;
+        }
+        const int* const now_on = address_of_here();
+        if (now_on != thread) migrations.fetch_add(1, std::memory_order_relaxed);
+        thread = now_on;
+    }
+}
+
+}  // namespace
+
+int run_migrating_fibers() {
+    fibers::scheduler scheduler({.min_workers = 4, .max_workers = 4});
+    fibers::mutex lock;
+    long guarded = 0;
+    std::vector<fibers::fiber<>> all;
+    for (int i = 0; i < fiber_count; ++i)
+        all.push_back(scheduler.spawn([&, i] { wander(i + 1, lock, guarded); }));
+    for (fibers::fiber<>& each : all)
+        each.join();
+    expect(guarded == long{fiber_count} * rounds, "the mutex excludes");
+    expect(migrations > 0, "fibers migrate at all");
+    std::printf("%ld migrations, %d wrong\n", migrations.load(), wrong.load());
+    return wrong;
+}
