@@ -102,6 +102,33 @@ io_result write_some(int fd, const void* data, std::size_t size) noexcept {
     }
 }
 
+io_result read_some(int fd, std::span<const iovec> parts) noexcept {
+    for (;;) {
+        const ssize_t got = ::readv(fd, parts.data(), static_cast<int>(parts.size()));
+        if (got > 0 || (got == 0 && parts.empty())) return {{}, static_cast<std::size_t>(got)};
+        if (got == 0) return {error::eof};
+        if (errno == EINTR) continue;
+        if (would_block(errno)) return {{}, 0, true};
+        return {last_error()};
+    }
+}
+
+io_result write_some(int fd, std::span<const iovec> parts) noexcept {
+    msghdr all{};
+    all.msg_iov = const_cast<iovec*>(parts.data());  // it is read only
+    all.msg_iovlen = parts.size();
+    for (;;) {
+        ssize_t put = ::sendmsg(fd, &all, MSG_NOSIGNAL);  // as above
+        if (put < 0 && errno == ENOTSOCK) {
+            put = ::writev(fd, parts.data(), static_cast<int>(parts.size()));
+        }
+        if (put >= 0) return {{}, static_cast<std::size_t>(put)};
+        if (errno == EINTR) continue;
+        if (would_block(errno)) return {{}, 0, true};
+        return {last_error()};
+    }
+}
+
 bool is_ready_now(int fd, fd_event event) noexcept {
     constexpr short asked[] = {POLLIN, POLLOUT, POLLPRI};
     pollfd look{fd, asked[static_cast<std::size_t>(event)], 0};

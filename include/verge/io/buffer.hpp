@@ -4,12 +4,22 @@
 //     socket.async_read_some(verge::buffer(data), handler);
 //     socket.async_write_some(verge::buffer(text.data(), n), handler);
 //
+//     std::array<verge::const_buffer, 2> parts{verge::buffer(head), verge::buffer(body)};
+//     verge::async_write(socket, parts, handler);       // both, without copying them together
+//
+// A sequence is one buffer, or any range of buffers: an array, a vector.  It is copied into the
+// operation; at most 16 of its buffers go into one system call, and an async_write or async_read
+// goes on with the rest.
+//
 // A view: what it refers to must live until the operation has completed.
 
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <limits>
+#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -68,12 +78,22 @@ private:
     return {b.data(), std::min(b.size(), most)};
 }
 
+namespace detail {
+
+// Not of buffers: such a range is a sequence already.
+template <class Range>
+concept is_plain_range = requires(Range& r) {
+    std::span(r);
+    requires !std::is_same_v<std::ranges::range_value_t<Range>, mutable_buffer>;
+    requires !std::is_same_v<std::ranges::range_value_t<Range>, const_buffer>;
+};
+
+}  // namespace detail
+
 /// Of an array, a vector, a string: anything whose elements stand in a row and are plain bytes.
 template <class Range>
-requires requires(Range& r) {
-    std::span(r);
-}
-[[nodiscard]] constexpr auto buffer(Range&& range) noexcept {
+requires(detail::is_plain_range<Range>)
+    [[nodiscard]] constexpr auto buffer(Range&& range) noexcept {
     const std::span elements(range);
     using element = typename decltype(elements)::element_type;
     static_assert(std::is_trivially_copyable_v<element>);
@@ -84,11 +104,74 @@ requires requires(Range& r) {
     }
 }
 template <class Range>
-requires requires(Range& r) {
-    std::span(r);
-}
-[[nodiscard]] constexpr auto buffer(Range&& range, std::size_t most) noexcept {
+requires(detail::is_plain_range<Range>)
+    [[nodiscard]] constexpr auto buffer(Range&& range, std::size_t most) noexcept {
     return verge::buffer(verge::buffer(range), most);
+}
+
+// ---- sequences ----------------------------------------------------------------------------------
+
+/// The buffers of a sequence, for a loop.
+[[nodiscard]] inline const mutable_buffer* buffer_sequence_begin(const mutable_buffer& b) noexcept {
+    return &b;
+}
+[[nodiscard]] inline const mutable_buffer* buffer_sequence_end(const mutable_buffer& b) noexcept {
+    return &b + 1;
+}
+[[nodiscard]] inline const const_buffer* buffer_sequence_begin(const const_buffer& b) noexcept {
+    return &b;
+}
+[[nodiscard]] inline const const_buffer* buffer_sequence_end(const const_buffer& b) noexcept {
+    return &b + 1;
+}
+template <std::ranges::forward_range Sequence>
+[[nodiscard]] auto buffer_sequence_begin(const Sequence& s) noexcept {
+    return std::ranges::begin(s);
+}
+template <std::ranges::forward_range Sequence>
+[[nodiscard]] auto buffer_sequence_end(const Sequence& s) noexcept {
+    return std::ranges::end(s);
+}
+
+template <class T>
+concept const_buffer_sequence = std::is_convertible_v<const T&, const_buffer> ||
+    (std::ranges::forward_range<const T>&&
+         std::is_convertible_v<std::ranges::range_reference_t<const T>, const_buffer>);
+template <class T>
+concept mutable_buffer_sequence = std::is_convertible_v<const T&, mutable_buffer> ||
+    (std::ranges::forward_range<const T>&&
+         std::is_convertible_v<std::ranges::range_reference_t<const T>, mutable_buffer>);
+
+/// How many bytes are in all of them.
+template <const_buffer_sequence Sequence>
+[[nodiscard]] std::size_t buffer_size(const Sequence& s) noexcept {
+    std::size_t total = 0;
+    for (auto at = buffer_sequence_begin(s); at != buffer_sequence_end(s); ++at)
+        total += const_buffer(*at).size();
+    return total;
+}
+
+/// Copies as many bytes as fit, and at most `most`.  Returns how many.
+template <mutable_buffer_sequence To, const_buffer_sequence From>
+std::size_t buffer_copy(const To& to, const From& from,
+                        std::size_t most = std::numeric_limits<std::size_t>::max()) noexcept {
+    std::size_t total = 0;
+    auto target = buffer_sequence_begin(to);
+    mutable_buffer room;
+    for (auto source = buffer_sequence_begin(from); source != buffer_sequence_end(from); ++source) {
+        for (const_buffer left(*source); left.size() > 0 && total < most;) {
+            while (room.size() == 0) {
+                if (target == buffer_sequence_end(to)) return total;
+                room = mutable_buffer(*target++);
+            }
+            const std::size_t n = std::min({left.size(), room.size(), most - total});
+            std::memcpy(room.data(), left.data(), n);
+            left += n;
+            room += n;
+            total += n;
+        }
+    }
+    return total;
 }
 
 }  // namespace verge

@@ -16,6 +16,7 @@
 //   DispatchInsideRunsAtOnce        and post inside does not.
 //   AnExceptionDoesNotStopIt        it leaves run(), and the rest runs later.
 //   ADestroyedContextDestroysWhatWaits
+//   UsesTheHandlersAllocator        for what waits in it; its turns use the library's memory.
 //
 // Thread safety: as a pointer; execute and its like from any thread.
 // Exceptions: those of the inner executor; std::bad_alloc.
@@ -128,7 +129,7 @@ public:
             own();
             return;
         }
-        add(std::forward<F>(f), ex_);
+        add(std::forward<F>(f), ex_, allocator());
     }
 
     // ---- properties: those of the inner executor ------------------------------------------------
@@ -157,13 +158,15 @@ public:
         execute(std::forward<F>(f));
     }
     template <class F, class A = std::allocator<void>>
-    void post(F&& f, const A& = {}) const {
-        add(std::forward<F>(f), verge::prefer(ex_, execution::blocking.never));
+    void post(F&& f, const A& a = {}) const {
+        add(std::forward<F>(f), verge::prefer(ex_, execution::blocking.never), a);
     }
     template <class F, class A = std::allocator<void>>
-    void defer(F&& f, const A& = {}) const {
-        add(std::forward<F>(f), verge::prefer(verge::prefer(ex_, execution::blocking.never),
-                                              execution::relationship.continuation));
+    void defer(F&& f, const A& a = {}) const {
+        add(std::forward<F>(f),
+            verge::prefer(verge::prefer(ex_, execution::blocking.never),
+                          execution::relationship.continuation),
+            a);
     }
     void on_work_started() const noexcept { ex_.on_work_started(); }
     void on_work_finished() const noexcept { ex_.on_work_finished(); }
@@ -187,13 +190,30 @@ private:
         }
     }
 
-    template <class F, class Via>
-    void add(F&& f, const Via& via) const {
-        detail::operation* const op =
-            detail::make_function_operation(std::forward<F>(f), std::allocator<void>(),
-                                            {"strand_executor", state_.get(), "execute"});
-        // The runner goes on with the strand's own executor, whatever this call was made through.
-        if (state_->add(op)) via.execute(detail::strand_runner<Executor>(state_, ex_));
+    // What the executor was given (execution::allocator), as post does with the handler's; the
+    // default means none.
+    [[nodiscard]] auto allocator() const {
+        if constexpr (can_query_v<Executor, execution::allocator_t<void>>) {
+            return verge::query(ex_, execution::allocator_t<void>());
+        } else {
+            return std::allocator<void>();
+        }
+    }
+
+    template <class Ex>
+    [[nodiscard]] static auto plain(const Ex& ex) {
+        return verge::prefer(ex, execution::allocator(std::allocator<void>()));
+    }
+
+    template <class F, class Via, class Allocator>
+    void add(F&& f, const Via& via, const Allocator& allocator) const {
+        detail::operation* const op = detail::make_function_operation(
+            std::forward<F>(f), allocator, {"strand_executor", state_.get(), "execute"});
+        if (!state_->add(op)) return;
+        // The runner goes on with the strand's own executor, whatever this call was made through,
+        // and outlives this function: so it does not use its allocator.
+        const auto own = plain(ex_);
+        plain(via).execute(detail::strand_runner<std::decay_t<decltype(own)>>(state_, own));
     }
 
     std::shared_ptr<detail::strand_state> state_;

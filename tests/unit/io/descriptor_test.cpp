@@ -180,6 +180,83 @@ TEST_F(Descriptor, ADestroyedContextDestroysHandlers) {
     EXPECT_EQ(alive, 0);
 }
 
+// ---- sequences of buffers -----------------------------------------------------------------------
+
+TEST(Buffer, SizeAndCopyTakeSequences) {
+    char a[3] = {};
+    char b[4] = {};
+    const std::array<mutable_buffer, 2> to{buffer(a), buffer(b)};
+    EXPECT_EQ(buffer_size(to), 7U);
+    EXPECT_EQ(buffer_size(buffer(a)), 3U);
+    const std::vector<const_buffer> from{buffer(std::string_view("hel")), const_buffer(),
+                                         buffer(std::string_view("lo"))};
+    EXPECT_EQ(buffer_size(from), 5U);
+    EXPECT_EQ(buffer_copy(to, from), 5U);
+    EXPECT_EQ(std::string_view(a, 3), "hel");
+    EXPECT_EQ(std::string_view(b, 2), "lo");
+    EXPECT_EQ(buffer_copy(to, buffer(std::string_view("123456789"))), 7U);
+    EXPECT_EQ(std::string_view(b, 4), "4567");
+    EXPECT_EQ(buffer_copy(buffer(a), buffer(std::string_view("xyz")), 1), 1U);
+    EXPECT_EQ(std::string_view(a, 3), "x23");
+    EXPECT_EQ(buffer_copy(buffer(a), std::vector<const_buffer>()), 0U);
+}
+
+TEST_F(Descriptor, ReadsAndWritesSequences) {
+    char first[2] = {};
+    char second[8] = {};
+    const std::array<mutable_buffer, 3> to{buffer(first), mutable_buffer(), buffer(second)};
+    here.async_read_some(to, note());
+    const std::vector<const_buffer> from{buffer(std::string_view("ab")),
+                                         buffer(std::string_view("cde"))};
+    std::future<std::size_t> written = there.async_write_some(from, use_future);
+    EXPECT_EQ(io.run(), 2U);
+    EXPECT_EQ(written.get(), 5U);
+    EXPECT_EQ(bytes, 5U);
+    EXPECT_EQ(std::string_view(first, 2), "ab");
+    EXPECT_EQ(std::string_view(second, 3), "cde");
+    there.close();
+    io.restart();
+    here.async_read_some(to, note());
+    io.run();
+    EXPECT_EQ(error, error::eof);
+}
+
+TEST_F(Descriptor, AnEmptySequenceCompletesAtOnce) {
+    here.async_read_some(std::vector<mutable_buffer>(), note());
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_FALSE(error);
+    EXPECT_EQ(bytes, 0U);
+    io.restart();
+    async_write(here, std::array<const_buffer, 2>{}, note());
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_FALSE(error);
+}
+
+// More buffers than one system call takes, and more bytes than a socket: it goes on where it was.
+TEST_F(Descriptor, AsyncReadAndWriteTakeAllOfASequence) {
+    std::vector<std::string> texts;
+    std::vector<const_buffer> from;
+    for (int i = 0; i < 50; ++i)
+        texts.push_back(
+            std::string(20'000U + static_cast<unsigned>(i), static_cast<char>('0' + i)));
+    std::string all;
+    for (const std::string& text : texts) {
+        from.emplace_back(buffer(text));
+        all += text;
+    }
+    std::string left(all.size() / 3, ' ');
+    std::string right(all.size() - left.size(), ' ');
+    std::size_t written = 0;
+    async_write(there, from, [&](std::error_code e, std::size_t n) { written = e ? 0 : n; });
+    async_read(here, std::array<mutable_buffer, 2>{buffer(left), buffer(right)}, note());
+    from.clear();  // the operation has its own
+    io.run();
+    EXPECT_EQ(written, all.size());
+    EXPECT_FALSE(error);
+    EXPECT_EQ(bytes, all.size());
+    EXPECT_EQ(left + right, all);
+}
+
 // ---- TCP ----------------------------------------------------------------------------------------
 
 using ip::tcp;

@@ -152,5 +152,30 @@ TEST(Strand, TheOlderStrandWraps) {
     EXPECT_EQ(&one.context(), &io);
 }
 
+TEST(Strand, UsesTheHandlersAllocator) {
+    io_context io;
+    allocation_count first;
+    allocation_count second;
+    auto one = make_strand(io);
+    int ran = 0;
+    {
+        const counting_allocator<int> of_first(first);
+        const counting_allocator<int> of_second(second);
+        post(one, bind_allocator(of_first, [&] {
+                 ++ran;
+                 // Its turn goes on after it: with memory of the library's own.
+                 EXPECT_EQ(first.live, 0);
+                 post(one, bind_allocator(of_second, [&] { ++ran; }));
+             }));
+        EXPECT_EQ(first.total, 1);
+        EXPECT_EQ(first.live, 1);
+    }
+    io.run();
+    EXPECT_EQ(ran, 2);
+    EXPECT_EQ(first.total, 1);
+    EXPECT_EQ(second.total, 1);
+    EXPECT_EQ(first.live + second.live, 0);
+}
+
 }  // namespace
 }  // namespace verge

@@ -331,5 +331,30 @@ TEST(Error, CodesAreThoseOfTheSystem) {
     EXPECT_EQ(std::error_code(error::eof).message(), "End of file");
 }
 
+TEST(UseFuture, OfAFunctionGivesWhatItReturns) {
+    io_context io;
+    steady_timer timer(io, 0ms);
+    std::future<int> value =
+        timer.async_wait(use_future([](std::error_code e) { return e ? 1 : 2; }));
+    std::future<void> nothing = timer.async_wait(use_future([](std::error_code) {}));
+    std::future<int> thrown =
+        timer.async_wait(use_future([](std::error_code) -> int { throw std::runtime_error("x"); }));
+    io.run();
+    EXPECT_EQ(value.get(), 2);
+    EXPECT_NO_THROW(nothing.get());
+    EXPECT_THROW(thrown.get(), std::runtime_error);
+}
+
+TEST(UseFuture, OfAFunctionGetsTheErrorToo) {
+    io_context io;
+    steady_timer timer(io, 1h);
+    auto only_moved = std::make_unique<int>(7);
+    std::future<int> value = timer.async_wait(
+        use_future([own = std::move(only_moved)](std::error_code e) { return e ? *own : 0; }));
+    timer.cancel();
+    io.run();
+    EXPECT_EQ(value.get(), 7);
+}
+
 }  // namespace
 }  // namespace verge

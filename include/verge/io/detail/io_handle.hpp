@@ -8,6 +8,7 @@
 
 #include <verge/driver/reactor.hpp>
 #include <verge/io/associated.hpp>
+#include <verge/io/buffer.hpp>
 #include <verge/io/cancellation.hpp>
 #include <verge/io/detail/bound_handler.hpp>
 #include <verge/io/detail/operation.hpp>
@@ -18,9 +19,13 @@
 
 #include <atomic>
 #include <cstddef>
+#include <iterator>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
+
+#include <sys/uio.h>
 
 namespace verge::detail {
 
@@ -99,6 +104,29 @@ struct io_result {
 };
 [[nodiscard]] io_result read_some(int fd, void* data, std::size_t size) noexcept;
 [[nodiscard]] io_result write_some(int fd, const void* data, std::size_t size) noexcept;
+/// The same with several buffers.
+[[nodiscard]] io_result read_some(int fd, std::span<const iovec> parts) noexcept;
+[[nodiscard]] io_result write_some(int fd, std::span<const iovec> parts) noexcept;
+
+/// A sequence of buffers as the system calls take it: its first 16 that are not empty.  iovec has
+/// no const, so those of a write are cast; nobody writes through them.
+class gathered {
+public:
+    template <class Sequence>
+    explicit gathered(const Sequence& s) noexcept {
+        for (auto at = buffer_sequence_begin(s);
+             at != buffer_sequence_end(s) && count_ < std::size(parts_); ++at) {
+            const const_buffer b(*at);
+            if (b.size() > 0) parts_[count_++] = {const_cast<void*>(b.data()), b.size()};
+        }
+    }
+    [[nodiscard]] std::span<const iovec> parts() const noexcept { return {parts_, count_}; }
+
+private:
+    iovec parts_[16];
+    std::size_t count_ = 0;
+};
+
 [[nodiscard]] bool is_ready_now(int fd, fd_event event) noexcept;
 /// Blocks until the descriptor is ready.
 void wait_ready(int fd, fd_event event) noexcept;
@@ -188,8 +216,10 @@ public:
                               execution::outstanding_work.tracked)) {}
     template <class Handler, class... Results>
     void operator()(Handler& handler, Results&&... results) {
-        work_.execute(bound_handler<Handler, std::decay_t<Results>...>(
-            std::move(handler), std::forward<Results>(results)...));
+        auto allocator = verge::get_associated_allocator(handler);
+        verge::prefer(work_, execution::allocator(allocator))
+            .execute(bound_handler<Handler, std::decay_t<Results>...>(
+                std::move(handler), std::forward<Results>(results)...));
     }
 
 private:
@@ -262,6 +292,42 @@ struct write_work {
     std::size_t bytes = 0;
     bool attempt(std::error_code& error) {
         const io_result got = write_some(fd, data, size);
+        error = got.error;
+        bytes = got.bytes;
+        return !got.would_block;
+    }
+    template <class Home, class Handler>
+    void call(Home& home, Handler& handler, std::error_code error) const {
+        home(handler, error, bytes);
+    }
+};
+
+/// With a sequence of buffers, which is kept: what they refer to is the user's.
+template <class Sequence>
+struct read_sequence_work {
+    static constexpr const char* name = "async_read_some";
+    int fd;
+    Sequence to;
+    std::size_t bytes = 0;
+    bool attempt(std::error_code& error) {
+        const io_result got = read_some(fd, gathered(to).parts());
+        error = got.error;
+        bytes = got.bytes;
+        return !got.would_block;
+    }
+    template <class Home, class Handler>
+    void call(Home& home, Handler& handler, std::error_code error) const {
+        home(handler, error, bytes);
+    }
+};
+template <class Sequence>
+struct write_sequence_work {
+    static constexpr const char* name = "async_write_some";
+    int fd;
+    Sequence from;
+    std::size_t bytes = 0;
+    bool attempt(std::error_code& error) {
+        const io_result got = write_some(fd, gathered(from).parts());
         error = got.error;
         bytes = got.bytes;
         return !got.would_block;

@@ -23,11 +23,14 @@
 
 #include <verge/io/posix/descriptor.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <sys/socket.h>
 
@@ -299,6 +302,39 @@ struct transfer_all {
     }
 };
 
+/// What is left of a sequence: the buffers themselves, in a vector, of which the first may be
+/// begun.
+template <class Buffer>
+class buffers_left {
+public:
+    template <class Sequence>
+    explicit buffers_left(const Sequence& s)
+        : all_(buffer_sequence_begin(s), buffer_sequence_end(s)) {
+        skip_empty();
+    }
+    [[nodiscard]] auto begin() const noexcept { return all_.begin() + first_; }
+    [[nodiscard]] auto end() const noexcept { return all_.end(); }
+    [[nodiscard]] std::size_t size() const noexcept { return all_.size() - index(); }
+    buffers_left& operator+=(std::size_t bytes) noexcept {
+        while (bytes > 0 && size() > 0) {
+            const std::size_t n = std::min(bytes, all_[index()].size());
+            all_[index()] += n;
+            bytes -= n;
+            skip_empty();
+        }
+        return *this;
+    }
+
+private:
+    [[nodiscard]] std::size_t index() const noexcept { return static_cast<std::size_t>(first_); }
+    void skip_empty() noexcept {
+        while (size() > 0 && all_[index()].size() == 0)
+            ++first_;
+    }
+    std::vector<Buffer> all_;
+    std::ptrdiff_t first_ = 0;
+};
+
 template <bool Writes, class Stream, class Buffer>
 struct initiate_transfer {
     using executor_type = typename Stream::executor_type;
@@ -315,11 +351,25 @@ struct initiate_transfer {
 
 }  // namespace detail
 
-/// Writes the whole buffer: void(error_code, size_t).
+/// Writes the whole buffer, or all of a sequence: void(error_code, size_t).
 template <class Stream, class Token = deferred_t>
 auto async_write(Stream& stream, const const_buffer& from, Token&& token = Token()) {
     return async_initiate<Token, void(std::error_code, std::size_t)>(
         detail::initiate_transfer<true, Stream, const_buffer>{&stream, from}, token);
+}
+template <class Stream, const_buffer_sequence Sequence, class Token = deferred_t>
+requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write(
+    Stream& stream, const Sequence& from, Token&& token = Token()) {
+    using left = detail::buffers_left<const_buffer>;
+    return async_initiate<Token, void(std::error_code, std::size_t)>(
+        detail::initiate_transfer<true, Stream, left>{&stream, left(from)}, token);
+}
+template <class Stream, mutable_buffer_sequence Sequence, class Token = deferred_t>
+requires(!std::is_convertible_v<const Sequence&, mutable_buffer>) auto async_read(
+    Stream& stream, const Sequence& to, Token&& token = Token()) {
+    using left = detail::buffers_left<mutable_buffer>;
+    return async_initiate<Token, void(std::error_code, std::size_t)>(
+        detail::initiate_transfer<false, Stream, left>{&stream, left(to)}, token);
 }
 /// Reads until the buffer is full: void(error_code, size_t).
 template <class Stream, class Token = deferred_t>

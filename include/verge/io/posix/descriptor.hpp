@@ -6,7 +6,7 @@
 // Guarantees, under the names of the tests that hold them (tests/unit/io/descriptor_test.cpp)
 //   ReadsAndWrites      PartialWritesSayHowMuch      TheEndOfAStreamIsEof      WaitsForReadiness
 //   CancelEndsWhatIsPending      CloseEndsWhatIsPending      AReleasedDescriptorStaysOpen
-//   ASlotEndsOneRead
+//   ASlotEndsOneRead    ReadsAndWritesSequences      AsyncReadAndWriteTakeAllOfASequence
 //
 // Thread safety: none, one object; but several may be pending, and completions come from the loop.
 // An object that was moved from may be destroyed or assigned to, and nothing else.
@@ -102,6 +102,22 @@ public:
     auto async_write_some(const const_buffer& from, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
             fd_event::write, write_work{handle_->fd(), from.data(), from.size()},
+            std::forward<Token>(token));
+    }
+
+    /// The same with several buffers: what comes is spread over them, in order.
+    template <mutable_buffer_sequence Sequence, class Token = deferred_t>
+    requires(!std::is_convertible_v<const Sequence&, mutable_buffer>) auto async_read_some(
+        const Sequence& to, Token&& token = Token()) {
+        return begin<void(std::error_code, std::size_t)>(
+            fd_event::read, read_sequence_work<Sequence>{handle_->fd(), to},
+            std::forward<Token>(token));
+    }
+    template <const_buffer_sequence Sequence, class Token = deferred_t>
+    requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write_some(
+        const Sequence& from, Token&& token = Token()) {
+        return begin<void(std::error_code, std::size_t)>(
+            fd_event::write, write_sequence_work<Sequence>{handle_->fd(), from},
             std::forward<Token>(token));
     }
 
