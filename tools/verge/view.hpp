@@ -53,7 +53,8 @@ struct demo_run {
 [[nodiscard]] std::string bar(double share, std::size_t columns, const text_style& style);
 
 /// The last `columns` values as a row of levels.  The scale is logarithmic, from the least to the
-/// greatest, which are taken to be a factor of ten apart at least: noise stays small.
+/// greatest, which are taken to be a factor of ten apart at least: noise stays small.  0 is no
+/// value, and lowest.
 [[nodiscard]] std::string sparkline(std::span<const double> values, std::size_t columns,
                                     const text_style& style);
 
