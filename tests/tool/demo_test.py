@@ -159,7 +159,8 @@ class EndedByASignal(unittest.TestCase):
         for number, engine in zip((signal.SIGINT, signal.SIGTERM, signal.SIGINT), ENGINES):
             with self.subTest(f"{number.name} {engine}"):
                 running = self.start(*ENDLESS, "--engine", engine)
-                running.stdout.readline()  # what is run; it runs by then
+                running.stdout.readline()  # what is run
+                running.stdout.readline()  # and how it runs
                 running.send_signal(number)
                 output = running.communicate(timeout=program.PATIENCE)[0]
                 self.assertEqual(running.returncode, 0)

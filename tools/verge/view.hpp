@@ -38,9 +38,9 @@ struct demo_run {
     [[nodiscard]] double calls_per_second() const noexcept {
         return seconds_sending > 0 ? static_cast<double>(calls_sending) / seconds_sending : 0;
     }
-    /// Whether the machine was too slow for the rate.
+    /// Whether the machine was too slow for the rate.  A second is needed to tell.
     [[nodiscard]] bool fell_behind() const noexcept {
-        return calls_per_second() < 0.95 * options.rate;
+        return seconds_sending >= 1 && calls_per_second() < 0.95 * options.rate;
     }
 };
 
