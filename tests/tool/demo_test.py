@@ -1,10 +1,14 @@
 """verge demo, as a person runs it: in a pipe, on a terminal, ended in the middle, with bad options."""
+import fcntl
 import html.parser
 import os
+import pty
 import re
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 import xml.etree.ElementTree
@@ -91,6 +95,37 @@ class OnATerminal(unittest.TestCase):
         for part in ("late by", "workers", "pending", "memory", CHECK):
             self.assertIn(part, plain)
 
+    def test_it_follows_a_new_width(self):
+        def width(terminal, columns):
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+
+        pid, terminal = pty.fork()
+        if pid == 0:
+            width(1, 100)
+            os.environ["TERM"] = "xterm-256color"
+            os.execv(program.VERGE, [program.VERGE, *ENDLESS])
+        # What is waited for, and what is done then.
+        narrow, end = lambda: width(terminal, 40), lambda: os.kill(pid, signal.SIGINT)
+        steps = [("2 workers, 2,000 calls/s, time-out 20 ms", narrow),
+                 ("\x1b[K\r\n  2,000 calls/s, time-out 20 ms", end)]
+        output, deadline = "", time.monotonic() + program.PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                piece = os.read(terminal, 65536).decode(errors="replace")
+            except OSError:  # the program has ended
+                break
+            output += piece
+            if steps and steps[0][0] in output:
+                steps.pop(0)[1]()
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        frames = re.split(r"\x1b\[\d+A\r", output)
+        narrow_frames = [without_colours(frame) for frame in frames
+                         if "\x1b[K\r\n  2,000 calls/s" in frame]
+        self.assertGreater(len(narrow_frames), 0)
+        for line in "".join(narrow_frames).splitlines():
+            self.assertLessEqual(len(line), 40, line)
+
     def test_no_color_is_honoured(self):
         os.environ["NO_COLOR"] = "1"
         try:
@@ -124,7 +159,8 @@ class EndedByASignal(unittest.TestCase):
         for number, engine in zip((signal.SIGINT, signal.SIGTERM, signal.SIGINT), ENGINES):
             with self.subTest(f"{number.name} {engine}"):
                 running = self.start(*ENDLESS, "--engine", engine)
-                running.stdout.readline()  # what is run; it runs by then
+                running.stdout.readline()  # what is run
+                running.stdout.readline()  # and how it runs
                 running.send_signal(number)
                 output = running.communicate(timeout=program.PATIENCE)[0]
                 self.assertEqual(running.returncode, 0)

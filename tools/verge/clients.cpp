@@ -32,7 +32,7 @@ std::uint64_t next_number() noexcept {
 
 }  // namespace
 
-std::uint64_t throttle::most_open(time_point at, std::uint64_t ended, duration time_out) {
+std::uint64_t throttle::most(time_point at, std::uint64_t ended, duration time_out) {
     const std::lock_guard hold(lock_);
     if (at - last_ >= interval && ended >= last_ended_) {
         // A machine that was busy with something else for a moment is not slow: the most of late
@@ -42,8 +42,9 @@ std::uint64_t throttle::most_open(time_point at, std::uint64_t ended, duration t
         last_ = at;
         last_ended_ = ended;
     }
-    // An answer takes 5 ms, one call in 200 waits for the time-out, and pauses are 30 ms together.
-    return always + static_cast<std::uint64_t>(ended_per_second_ * (0.06 + seconds(time_out) / 50));
+    // An answer takes 5 ms in the mean, and one call in 200 waits for the time-out.
+    const double time = std::min(0.02, seconds(time_out)) + seconds(time_out) / 50;
+    return always + static_cast<std::uint64_t>(ended_per_second_ * time);
 }
 
 std::uint64_t pacer::due(time_point at, double calls_per_second) noexcept {
@@ -120,21 +121,17 @@ std::uint64_t tally::total(counter client_counts::*which) const noexcept {
     return sum;
 }
 
-std::uint64_t tally::ended() const noexcept {
-    return total(&client_counts::answered) + total(&client_counts::given_up);
-}
-
 std::uint64_t tally::open() const noexcept {
     // Ends first: whoever's end is seen, his beginning is seen too.
-    const std::uint64_t over = ended();
+    const std::uint64_t over = total(&client_counts::answered) + total(&client_counts::given_up);
     return total(&client_counts::begun) - over;
 }
 
 std::uint64_t tally::room(duration time_out) {
-    const std::uint64_t over = ended();
-    const std::uint64_t open_now = total(&client_counts::begun) - over;
-    const std::uint64_t most = throttle_.most_open(now(), over, time_out);
-    return open_now < most ? most - open_now : 0;
+    const std::uint64_t ended = total(&client_counts::answered) + total(&client_counts::timed_out);
+    const std::uint64_t sent = total(&client_counts::begun) + total(&client_counts::retried);
+    const std::uint64_t most = throttle_.most(now(), ended, time_out);
+    return sent - ended < most ? most - (sent - ended) : 0;
 }
 
 void tally::add_to(load_figures& sum) const {

@@ -43,11 +43,11 @@ struct live_settings {
 /// pauses are exact.
 inline constexpr duration answer_slack = std::chrono::microseconds(250);
 
-/// Says how many calls may be open, that is, begun and neither answered nor given up.
+/// Says how many calls may be on their way.
 ///
-/// By Little's law as many are open as come to their ends in the mean time of a call.  A few times
-/// that is allowed, of the ends that were seen: a machine that does not keep up gets fewer calls,
-/// instead of a backlog that makes every one of them time out.
+/// By Little's law as many are as end in the mean time of a call.  A few times that is allowed, of
+/// the ends that were seen, but no more than end within a time-out: a machine that does not keep up
+/// gets fewer calls, instead of a backlog in which every one of them times out.
 ///
 /// Thread safety: all of it.
 class throttle {
@@ -55,9 +55,9 @@ public:
     explicit throttle(time_point begin) noexcept : last_(begin) {}
 
     /// To be told now and then how many calls have ended so far.
-    [[nodiscard]] std::uint64_t most_open(time_point at, std::uint64_t ended, duration time_out);
+    [[nodiscard]] std::uint64_t most(time_point at, std::uint64_t ended, duration time_out);
 
-    static constexpr std::uint64_t always = 2000;
+    static constexpr std::uint64_t always = 16;
     static constexpr duration interval = std::chrono::milliseconds(20);
 
 private:
@@ -178,7 +178,6 @@ private:
     };
 
     client_counts& own(bool worker) noexcept;
-    [[nodiscard]] std::uint64_t ended() const noexcept;
 
     const std::uint64_t number_;  // no other tally of the process has it
     const unsigned workers_;

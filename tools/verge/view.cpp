@@ -227,7 +227,7 @@ std::string sparkline(std::span<const double> values, std::size_t columns,
     double least = std::numeric_limits<double>::max();
     double greatest = 0;
     for (const double each : values) {
-        least = std::min(least, height(each));
+        if (each > 0) least = std::min(least, height(each));  // 0: nothing was measured
         greatest = std::max(greatest, height(each));
     }
     const double span = std::max(greatest - least, 1.0);

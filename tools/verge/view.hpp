@@ -38,9 +38,9 @@ struct demo_run {
     [[nodiscard]] double calls_per_second() const noexcept {
         return seconds_sending > 0 ? static_cast<double>(calls_sending) / seconds_sending : 0;
     }
-    /// Whether the machine was too slow for the rate.
+    /// Whether the machine was too slow for the rate.  A second is needed to tell.
     [[nodiscard]] bool fell_behind() const noexcept {
-        return calls_per_second() < 0.95 * options.rate;
+        return seconds_sending >= 1 && calls_per_second() < 0.95 * options.rate;
     }
 };
 
@@ -53,7 +53,8 @@ struct demo_run {
 [[nodiscard]] std::string bar(double share, std::size_t columns, const text_style& style);
 
 /// The last `columns` values as a row of levels.  The scale is logarithmic, from the least to the
-/// greatest, which are taken to be a factor of ten apart at least: noise stays small.
+/// greatest, which are taken to be a factor of ten apart at least: noise stays small.  0 is no
+/// value, and lowest.
 [[nodiscard]] std::string sparkline(std::span<const double> values, std::size_t columns,
                                     const text_style& style);
 

@@ -50,19 +50,25 @@ TEST(Pacer, StepsAreLongerIfLittleIsDue) {
 TEST(Throttle, FollowsWhatEnds) {
     const time_point begin(1s);
     throttle limit(begin);
-    EXPECT_EQ(limit.most_open(begin, 0, 200ms), throttle::always);
+    EXPECT_EQ(limit.most(begin, 0, 200ms), throttle::always);
     // 1000 ends in 20 ms, a second's share of 50,000.
-    EXPECT_EQ(limit.most_open(begin + 20ms, 1000, 200ms), throttle::always + 3200);
+    EXPECT_EQ(limit.most(begin + 20ms, 1000, 200ms), throttle::always + 1200);
     // It does not believe a shorter time.
-    EXPECT_EQ(limit.most_open(begin + 21ms, 9000, 200ms), throttle::always + 3200);
+    EXPECT_EQ(limit.most(begin + 21ms, 9000, 200ms), throttle::always + 1200);
+}
+
+TEST(Throttle, AllowsNoMoreThanEndInATimeOut) {
+    const time_point begin(1s);
+    throttle limit(begin);
+    EXPECT_EQ(limit.most(begin + 20ms, 1000, 4ms), throttle::always + 204);
 }
 
 TEST(Throttle, ForgetsSlowly) {
     const time_point begin(1s);
     throttle limit(begin);
-    std::uint64_t last = limit.most_open(begin + 20ms, 1000, 200ms);
+    std::uint64_t last = limit.most(begin + 20ms, 1000, 200ms);
     for (duration passed = 40ms; passed < 1s; passed += 20ms) {
-        const std::uint64_t next = limit.most_open(begin + passed, 1000, 200ms);
+        const std::uint64_t next = limit.most(begin + passed, 1000, 200ms);
         EXPECT_LE(next, last);
         EXPECT_GE(next - throttle::always, (last - throttle::always) / 2);
         last = next;

@@ -91,6 +91,7 @@ TEST(View, ASparklineShowsTheLast) {
 TEST(View, ASparklineKeepsNoiseSmall) {
     EXPECT_EQ(sparkline(std::vector<double>{50, 51, 50}, 10, ascii), "...");
     EXPECT_EQ(sparkline(std::vector<double>{0, 0}, 10, ascii), "..");
+    EXPECT_EQ(sparkline(std::vector<double>{0, 1000, 10'000}, 10, ascii), "..#");
 }
 
 TEST(View, ColoursTakeNoColumn) {
