@@ -2,6 +2,7 @@
 # developers' parts are off, and no third-party package is looked for.
 
 option(VERGE_TESTS    "Build the tests"                             ${PROJECT_IS_TOP_LEVEL})
+option(VERGE_MODELS   "Build the models with the tests: long to compile, the same everywhere" ${PROJECT_IS_TOP_LEVEL})
 option(VERGE_EXAMPLES "Build the examples, and run them as tests"   ${PROJECT_IS_TOP_LEVEL})
 option(VERGE_BENCH    "Build verge-bench and the peers that are installed" ${PROJECT_IS_TOP_LEVEL})
 option(VERGE_TOOLS    "Build the verge program"                     ${PROJECT_IS_TOP_LEVEL})
@@ -14,6 +15,7 @@ else()
 endif()
 option(VERGE_FIBER_BOOST_CONTEXT "Switch fibers by Boost.Context: for processors we have no switch for"
     ${verge_needs_boost_context})
+option(VERGE_HANDLER_TRACKING "Tell of each handler of the event loop on stderr, for debugging" OFF)
 set(VERGE_SANITIZE "" CACHE STRING "Sanitizers, e.g. 'address,undefined' or 'thread'")
 
 # Flags for our own code only: never exported to users.

@@ -87,16 +87,16 @@ quietly fixed_addresses build/clang-dev/tools/http_fuzz -max_total_time="$fuzz_s
     -timeout=20 -max_len=20000 -dict=tests/fuzz/http.dict -artifact_prefix=build/clang-dev/fuzz/ \
     build/clang-dev/fuzz/http tests/fuzz/corpus
 
-# Models, the scripts' own tests and the installed files do not depend on the preset: once for each
-# compiler is enough.  The shared library is installed differently.
+# The scripts' own tests and the installed files do not depend on the preset: once for each compiler
+# is enough.  The shared library is installed differently.
 for preset in asan tsan release; do
-    test_preset "$preset" -LE 'model|script|install'
+    test_preset "$preset" -LE 'script|install|gdb'
 done
 # The second compiler's sanitizers see the unit tests: the long ones have just run under the first's.
 for preset in clang-asan clang-tsan; do
     test_preset "$preset" -L unit
 done
-test_preset shared -LE 'model|script'
+test_preset shared -LE script
 
 begin "verge-bench --all --quick"
 build release -- verge-bench

@@ -7,7 +7,7 @@ set -eu
 
 build='g++ cmake ninja-build pkg-config ccache libcli11-dev libfmt-dev libboost-dev'
 checks='clang clang-tidy clang-format libclang-rt-14-dev shellcheck python3 valgrind'
-tests='libgtest-dev libgmock-dev relacy-dev librapidcheck-dev'
+tests='libgtest-dev libgmock-dev relacy-dev librapidcheck-dev gdb'
 tests="$tests chromium chromium-driver fonts-dejavu-core"   # the live page of verge serve
 bench='libbenchmark-dev libasio-dev libevent-dev libuv1-dev libev-dev'
 bench="$bench libboost-fiber-dev libboost-context-dev"

@@ -1,3 +1,4 @@
+#include "fiber/fiber_record.hpp"
 #include <verge/fiber/condition_variable.hpp>
 
 #include <cstddef>
@@ -41,6 +42,7 @@ wait_result condition_variable::wait_with(mutex& held, time_point deadline) {
         [](void* context) noexcept { static_cast<relock*>(context)->unlock(); }, &scope};
     // relaxed: as mutex_.  It changes only if another mutex is used meanwhile, which is forbidden.
     const std::uint32_t expected = word_.load(std::memory_order_relaxed);
+    const detail::wait_scope showing(detail::current(), wait_kind::condition);
     const wait_result why = detail::wait_linked(word_, expected, deadline, unlock);
     VERGE_ASSERT(why != wait_result::changed, "verge: a condition_variable used with two mutexes");
     return why == wait_result::changed ? wait_result::notified : why;

@@ -1,14 +1,17 @@
+#include "fiber/fiber_record.hpp"
 #include <verge/fiber/mutex.hpp>
 
 namespace verge::fibers {
 
 void mutex::lock_contended() noexcept {
+    const detail::wait_scope showing(detail::current(), wait_kind::mutex);
     // acquire: pairs with the release in unlock().
     while (word_.exchange(contended, std::memory_order_acquire) != free)
         wait_uninterrupted(word_, contended);
 }
 
 bool mutex::lock_contended_until(time_point deadline) {
+    const detail::wait_scope showing(detail::current(), wait_kind::mutex);
     // acquire: pairs with the release in unlock().
     while (word_.exchange(contended, std::memory_order_acquire) != free) {
         // Who was notified tries again, also past its deadline: the wake-up must not die with it.

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <pthread.h>
 #include <system_error>
 
 #include <sched.h>
@@ -38,7 +39,30 @@ scheduler::options checked(scheduler::options opts) {
     return opts;
 }
 
+constinit verge::detail::spin_lock cores_lock;
+
+// Taken over a fork, as the registry's in src/base/slot_registry.cpp: a child may make a scheduler.
+[[maybe_unused]] const int held_over_forks =
+    ::pthread_atfork([]() VERGE_NO_THREAD_SAFETY_ANALYSIS { cores_lock.lock(); },
+                     []() VERGE_NO_THREAD_SAFETY_ANALYSIS { cores_lock.unlock(); },
+                     []() VERGE_NO_THREAD_SAFETY_ANALYSIS { cores_lock.unlock(); });
+
 }  // namespace
+
+constinit scheduler_core* scheduler_core::first_core = nullptr;
+
+void scheduler_core::enter_list() noexcept {
+    const verge::detail::lock_scope hold(cores_lock);
+    next_core_ = std::exchange(first_core, this);
+}
+
+scheduler_core::~scheduler_core() {
+    const verge::detail::lock_scope hold(cores_lock);
+    scheduler_core** at = &first_core;
+    while (*at != this)
+        at = &(*at)->next_core_;
+    *at = next_core_;
+}
 
 scheduler_core::scheduler_core(scheduler& of, const scheduler::options& opts)
     : front(&of),
@@ -61,6 +85,7 @@ scheduler_core::scheduler_core(scheduler& of, const scheduler::options& opts)
         end_threads();
         throw;
     }
+    enter_list();
 }
 
 // ---- threads
@@ -71,9 +96,17 @@ void* scheduler_core::thread_main(void* w) {
     return nullptr;
 }
 
-void scheduler_core::start_thread(worker& w) {
-    if (w.thread == worker::thread_state_of::ended) ::pthread_join(w.handle, nullptr);
+void scheduler_core::join_thread(worker& w) noexcept {
+    if (w.thread == worker::thread_state_of::none) return;
+    ::pthread_join(w.handle, nullptr);
+    if (w.thread == worker::thread_state_of::ended) {
+        ended_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: written under the lock
+    }
     w.thread = worker::thread_state_of::none;
+}
+
+void scheduler_core::start_thread(worker& w) {
+    join_thread(w);
     sigset_t all;
     sigset_t old;
     ::sigfillset(&all);
@@ -112,16 +145,31 @@ void scheduler_core::start_thread(worker& w) {
     }
 }
 
+// A thread that has ended takes no lock any more: it may be joined under this one.
+void scheduler_core::join_ended() noexcept {
+    const std::lock_guard hold(threads_lock_);
+    if (closing()) return;  // end_threads() joins all
+    for (const auto& w : workers) {
+        if (w->thread == worker::thread_state_of::ended) join_thread(*w);
+    }
+}
+
 bool scheduler_core::may_end(unsigned index) noexcept {
     if (index < options.min_workers) return false;
-    const std::unique_lock hold(threads_lock_, std::try_to_lock);
-    if (!hold) return false;
+    std::unique_lock hold(threads_lock_, std::try_to_lock);
+    if (!hold || closing()) return false;
     workers[index]->thread = worker::thread_state_of::ended;
     // seq_cst: before the last look; pairs with announce().
     active_.fetch_sub(1, std::memory_order_seq_cst);
     // Whoever made work and saw it search has woken nobody: it looks once more, not searching.
     lot.stop_searching();
-    if (!any_work()) return true;
+    if (!any_work()) {
+        // seq_cst: as work that is published, before the look at who sleeps.
+        ended_.fetch_add(1, std::memory_order_seq_cst);
+        hold.unlock();
+        lot.notify();
+        return true;
+    }
     lot.start_searching();
     workers[index]->thread = worker::thread_state_of::running;
     active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in start_thread()
@@ -396,20 +444,31 @@ void scheduler_core::worker_is_idle() noexcept {
     notify_all(idle_changes_);
 }
 
-bool scheduler_core::wait_for_all(time_point deadline) noexcept {
-    // seq_cst: before the look; pairs with worker_is_idle().
-    awaiting_end_.fetch_add(1, std::memory_order_seq_cst);
+// Throws, in a fiber that has a deadline, if no timer can be had.
+bool scheduler_core::wait_for_all(time_point deadline) {
+    class counted {
+    public:
+        // seq_cst: before the look; pairs with worker_is_idle().
+        explicit counted(std::atomic<std::uint32_t>& who) noexcept : who_(who) {
+            who_.fetch_add(1, std::memory_order_seq_cst);  // seq_cst: as above
+        }
+        // relaxed: one wake-up too many at most.
+        ~counted() { who_.fetch_sub(1, std::memory_order_relaxed); }
+        counted(const counted&) = delete;
+        counted& operator=(const counted&) = delete;
+
+    private:
+        std::atomic<std::uint32_t>& who_;
+    };
+    const counted waiting(awaiting_end_);
     announce();  // a thread may owe it
-    bool over = false;
     for (;;) {
         // acquire: before the look, so that a change after it ends the wait.
         const std::uint32_t seen = idle_changes_.load(std::memory_order_acquire);
-        over = all_finished();
-        if (over || steady_source{}.now() >= deadline) break;
+        if (all_finished()) return true;
+        if (steady_source{}.now() >= deadline) return false;
         static_cast<void>(wait_uninterrupted(idle_changes_, seen, deadline));
     }
-    awaiting_end_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: one wake-up too many at most
-    return over;
 }
 
 std::vector<stuck_fiber> scheduler_core::stop(time_point deadline) {
@@ -473,11 +532,10 @@ void scheduler_core::end_threads() noexcept {
     closing_.store(true, std::memory_order_seq_cst);  // seq_cst: before the workers' last look
     lot.notify_all();
     {
-        const std::lock_guard hold(threads_lock_);  // nobody grows any more
+        const std::lock_guard hold(threads_lock_);  // after this nobody grows, ends or joins
     }
-    for (const auto& w : workers) {
-        if (w->thread != worker::thread_state_of::none) ::pthread_join(w->handle, nullptr);
-    }
+    for (const auto& w : workers)
+        join_thread(*w);
     for (const auto& w : workers) {
         while (w->remote.in_use())
             ::sched_yield();  // a thread is just leaving
@@ -501,7 +559,7 @@ scheduler::statistics scheduler_core::stats() const {
     }
     // relaxed: as above, three times.
     all.spawned += outside_spawned_.load(std::memory_order_relaxed);
-    all.workers = active_.load(std::memory_order_relaxed);
+    all.workers = active_.load(std::memory_order_relaxed) + ended_.load(std::memory_order_relaxed);
     all.idle_workers = lot.waiters();
     all.stacks_refused = stacks_refused_.load(std::memory_order_relaxed);
     for (const auto& pool : stacks) {

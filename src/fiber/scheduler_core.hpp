@@ -66,6 +66,12 @@ public:
         return closing_.load(std::memory_order_seq_cst);  // seq_cst: after the lot's prepare()
     }
     [[nodiscard]] bool may_end(unsigned index) noexcept;
+    /// Threads of workers that were let go are joined by the next worker that has nothing to do:
+    /// it looks for them as for work.
+    [[nodiscard]] bool threads_to_join() const noexcept {
+        return ended_.load(std::memory_order_seq_cst) != 0;  // seq_cst: after the lot's prepare()
+    }
+    void join_ended() noexcept;
     void worker_is_idle() noexcept;  // tells who waits for the end of all fibers
     void no_stack_for(fiber_record& r) noexcept;
     void a_stack_is_free() noexcept;
@@ -85,7 +91,7 @@ public:
     std::array<std::unique_ptr<stack_pool>, 3> stacks;
 
 private:
-    ~scheduler_core() = default;
+    ~scheduler_core();
 
     // Counts a spawn by a thread that is no worker, until it fails.
     class outside_count {
@@ -100,12 +106,19 @@ private:
         scheduler_core* of_;
     };
 
+    // All cores of the process, for debuggers: tools/gdb/verge.py finds the fibers from here.
+    // Under the lock of the list.
+    void enter_list() noexcept;
+    static scheduler_core* first_core;
+    scheduler_core* next_core_ = nullptr;
+
     void grow() noexcept;
-    void start_thread(worker& w);  // under threads_lock_
+    void start_thread(worker& w);          // under threads_lock_
+    void join_thread(worker& w) noexcept;  // the same
     void end_threads() noexcept;
     static void owe_signal(fiber_record& r) noexcept;
     [[nodiscard]] bool all_finished() const noexcept;
-    [[nodiscard]] bool wait_for_all(time_point deadline) noexcept;
+    [[nodiscard]] bool wait_for_all(time_point deadline);
     void count_in();
     static void* thread_main(void* w);
 
@@ -117,6 +130,7 @@ private:
 
     std::mutex threads_lock_;
     std::atomic<std::size_t> active_{0};  // workers with a thread; written under threads_lock_
+    std::atomic<std::size_t> ended_{0};   // threads to be joined; written under threads_lock_
 
     std::atomic<std::uint64_t> outside_spawned_{0};  // by threads that are not workers
     std::atomic<std::size_t> unfinished_{0};         // counted only if there is a limit

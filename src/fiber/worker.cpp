@@ -153,17 +153,19 @@ fiber_record* worker::find_work() noexcept {
     for (unsigned i = 0; i <= core_.options.spin; ++i) {
         if (fiber_record* const r = look_everywhere()) return found(r);
     }
+    time_point let_go = never;  // what wakes it for nothing does not put this off
     for (;;) {
         lot.stop_searching();
         core_.worker_is_idle();
+        if (core_.threads_to_join()) core_.join_ended();
         const std::uint32_t seen = lot.prepare();
         fiber_record* r = look_everywhere();
         bool in_time = true;
-        if (r == nullptr && !core_.closing()) {
-            time_point until = never;
-            if (index_ >= core_.options.min_workers) {
-                until = deadline_after(steady_source{}.now(), core_.options.idle);
+        if (r == nullptr && !core_.closing() && !core_.threads_to_join()) {
+            if (let_go == never && index_ >= core_.options.min_workers) {
+                let_go = deadline_after(steady_source{}.now(), core_.options.idle);
             }
+            time_point until = let_go;
             if (core_.somebody_wants_a_stack()) {
                 until = deadline_after(steady_source{}.now(), std::chrono::milliseconds(10));
             }
@@ -178,7 +180,9 @@ fiber_record* worker::find_work() noexcept {
             lot.stop_searching();
             return nullptr;
         }
-        if (!in_time && core_.may_end(index_)) return nullptr;  // which has stopped searching
+        if (in_time) continue;
+        if (core_.may_end(index_)) return nullptr;  // which has stopped searching
+        let_go = never;
     }
 }
 

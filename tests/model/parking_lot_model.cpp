@@ -376,23 +376,22 @@ struct the_queue_outlives_its_pushers : lot_suite<the_queue_outlives_its_pushers
 }  // namespace
 
 int main() {
-    constexpr auto random = rl::random_scheduler_type;
-    const bool ok = explore<one_sees_the_other<way::ring, false>>(random, 5'000) &&
-                    explore<one_sees_the_other<way::ring, true>>(random, 5'000) &&
-                    explore<one_sees_the_other<way::together, true>>(random, 5'000) &&
-                    explore<one_sees_the_other<way::later, false>>(random, 5'000) &&
-                    explore<one_sees_the_other<way::remote, false>>(random, 5'000) &&
-                    explore<no_wake_up_is_lost<1, 1, 2>>(random, 10'000) &&
-                    explore<no_wake_up_is_lost<1, 2, 1>>(random, 10'000) &&
-                    explore<no_wake_up_is_lost<1, 2, 2>>(random, 10'000) &&
-                    explore<no_wake_up_is_lost<2, 1, 3>>(random, 10'000) &&
-                    explore<no_wake_up_is_lost<2, 2, 1>>(random, 10'000) &&
-                    explore<no_wake_up_is_lost<2, 2, 2>>(random, 10'000) &&
-                    explore<work_goes_round<1>>(random, 10'000) &&
-                    explore<work_goes_round<2>>(random, 10'000) &&
-                    explore<a_burst_wakes_one_by_one<2, 4>>(random, 10'000) &&
-                    explore<a_burst_wakes_one_by_one<3, 4>>(random, 10'000) &&
-                    explore<the_end_wakes_all>(random, 10'000) &&
-                    explore<the_queue_outlives_its_pushers>(random, 10'000);
+    const bool ok = explore<one_sees_the_other<way::ring, false>>(random_ones, 5'000) &&
+                    explore<one_sees_the_other<way::ring, true>>(random_ones, 5'000) &&
+                    explore<one_sees_the_other<way::together, true>>(random_ones, 5'000) &&
+                    explore<one_sees_the_other<way::later, false>>(random_ones, 5'000) &&
+                    explore<one_sees_the_other<way::remote, false>>(random_ones, 5'000) &&
+                    explore<no_wake_up_is_lost<1, 1, 2>>(random_ones, 10'000) &&
+                    explore<no_wake_up_is_lost<1, 2, 1>>(random_ones, 10'000) &&
+                    explore<no_wake_up_is_lost<1, 2, 2>>(random_ones, 10'000) &&
+                    explore<no_wake_up_is_lost<2, 1, 3>>(random_ones, 10'000) &&
+                    explore<no_wake_up_is_lost<2, 2, 1>>(random_ones, 10'000) &&
+                    explore<no_wake_up_is_lost<2, 2, 2>>(random_ones, 10'000) &&
+                    explore<work_goes_round<1>>(random_ones, 10'000) &&
+                    explore<work_goes_round<2>>(random_ones, 10'000) &&
+                    explore<a_burst_wakes_one_by_one<2, 4>>(random_ones, 10'000) &&
+                    explore<a_burst_wakes_one_by_one<3, 4>>(random_ones, 10'000) &&
+                    explore<the_end_wakes_all>(random_ones, 10'000) &&
+                    explore<the_queue_outlives_its_pushers>(random_ones, 10'000);
     return ok ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <typeinfo>
 
 #include <relacy/relacy.hpp>
 
@@ -28,12 +29,41 @@ using rl::mo_release;
 using rl::mo_seq_cst;
 }  // namespace std
 
-/// Runs the suite `iterations` times, or through all interleavings for a full search (0).
-template <class Suite>
-bool explore(rl::scheduler_type_e how, rl::iteration_t iterations) {
+/// How to go through a suite's interleavings: all of them, or some.
+inline constexpr struct every_one {
+    template <class Suite>
+    using scheduler = rl::full_search_scheduler<Suite::params::thread_count>;
+    static constexpr auto type = rl::fair_full_search_scheduler_type;
+} every;
+inline constexpr struct at_random {
+    template <class Suite>
+    using scheduler = rl::random_scheduler<Suite::params::thread_count>;
+    static constexpr auto type = rl::random_scheduler_type;
+} random_ones;
+
+/// Runs the suite: `iterations` times at random, or 0 for every one.  As rl::simulate(), which
+/// compiles all of relacy's schedulers for each suite: that takes three times as long.
+template <class Suite, class How>
+bool explore(How, rl::iteration_t iterations) {
+    using scheduler = typename How::template scheduler<Suite>;
     rl::test_params params;
-    params.search_type = how;
+    params.test_name = typeid(Suite).name();
+    params.search_type = How::type;
     params.iteration_count = iterations;
     params.execution_depth_limit = 20'000;
-    return rl::simulate<Suite>(params);
+    rl::ostringstream failed_state;
+    if (rl::run_test<Suite, scheduler>(params, failed_state, false) ==
+        Suite::params::expected_result) {
+        std::printf("%s: %llu iterations\n", params.test_name.c_str(),
+                    static_cast<unsigned long long>(params.stop_iteration));
+        return true;
+    }
+    // The interleaving that failed, once more, with its history.
+    std::printf("%s:\n", params.test_name.c_str());
+    std::fflush(stdout);
+    params.initial_state = failed_state.str();
+    params.collect_history = true;
+    rl::ostringstream unused;
+    rl::run_test<Suite, scheduler>(params, unused, true);
+    return false;
 }

@@ -144,6 +144,26 @@ struct a_thief_is_robbed : queue_suite<a_thief_is_robbed, 3, 10> {
     void after() { drain_all(victim, thief, other); }
 };
 
+// Thieves without a queue of their own, which take one after the other.
+template <std::size_t Capacity, int Thieves, int Tasks>
+struct taken_one_by_one
+    : queue_suite<taken_one_by_one<Capacity, Thieves, Tasks>, Thieves + 1, Tasks> {
+    queue_of<Capacity> queue{true};
+    void thread(unsigned index) {
+        if (index == 0) {
+            for (int i = 0; i < Tasks; ++i) {
+                queue.push(this->fresh(i));
+                if (i % 3 == 1) this->pop(queue);
+            }
+            this->pop(queue);
+        } else {
+            for (int round = 0; round < 3; ++round)
+                this->take(queue.steal_one());
+        }
+    }
+    void after() { this->drain_all(queue); }
+};
+
 // One task more than the owner takes: it is found, also while the owner moves it from the list to
 // the ring.
 template <bool Steal>
@@ -201,15 +221,16 @@ struct first_in_first_out : queue_suite<first_in_first_out<Shared>, 1, 12> {
 }  // namespace
 
 int main() {
-    constexpr auto random = rl::random_scheduler_type;
-    const bool ok = explore<each_task_once<2, 1, 6>>(random, 50'000) &&
-                    explore<each_task_once<4, 1, 8>>(random, 50'000) &&
-                    explore<each_task_once<2, 2, 6>>(random, 50'000) &&
-                    explore<each_task_once<4, 2, 8>>(random, 50'000) &&
-                    explore<a_thief_is_robbed>(random, 50'000) &&
-                    explore<nothing_is_out_of_sight<false>>(random, 50'000) &&
-                    explore<nothing_is_out_of_sight<true>>(random, 50'000) &&
-                    explore<first_in_first_out<true>>(random, 5'000) &&
-                    explore<first_in_first_out<false>>(random, 5'000);
+    const bool ok = explore<each_task_once<2, 1, 6>>(random_ones, 50'000) &&
+                    explore<each_task_once<4, 1, 8>>(random_ones, 50'000) &&
+                    explore<each_task_once<2, 2, 6>>(random_ones, 50'000) &&
+                    explore<each_task_once<4, 2, 8>>(random_ones, 50'000) &&
+                    explore<a_thief_is_robbed>(random_ones, 50'000) &&
+                    explore<taken_one_by_one<2, 1, 6>>(random_ones, 50'000) &&
+                    explore<taken_one_by_one<2, 2, 6>>(random_ones, 50'000) &&
+                    explore<nothing_is_out_of_sight<false>>(random_ones, 50'000) &&
+                    explore<nothing_is_out_of_sight<true>>(random_ones, 50'000) &&
+                    explore<first_in_first_out<true>>(random_ones, 5'000) &&
+                    explore<first_in_first_out<false>>(random_ones, 5'000);
     return ok ? 0 : 1;
 }

@@ -50,7 +50,7 @@ struct try_lock_excludes_and_publishes : rl::test_suite<try_lock_excludes_and_pu
 }  // namespace
 
 int main() {
-    const bool ok = explore<excludes_and_publishes>(rl::random_scheduler_type, 100'000) &&
-                    explore<try_lock_excludes_and_publishes>(rl::random_scheduler_type, 100'000);
+    const bool ok = explore<excludes_and_publishes>(random_ones, 100'000) &&
+                    explore<try_lock_excludes_and_publishes>(random_ones, 100'000);
     return ok ? 0 : 1;
 }

@@ -7,6 +7,7 @@
 //
 // Guarantees, under the names of the tests that hold them
 //   JoinGivesTheValue              or rethrows what left the function.
+//   JoinGivesTheReference          fiber<T&>: the object itself, as std::future<T&> does.
 //   ManyMayWaitForTheEnd           wait() and wait_until(), from fibers and plain threads.
 //   AFiberCannotJoinItself         std::system_error, resource_deadlock_would_occur.
 //   AnInterruptIsRemembered        if it finds no wait that it can end, it ends the next one.
@@ -54,7 +55,16 @@ enum class stack_kind : std::uint8_t {
 };
 
 /// What a fiber waits for, for people who look.
-enum class wait_kind : std::uint8_t { nothing, sleep, word, join, descriptor, helper };
+enum class wait_kind : std::uint8_t {
+    nothing,
+    sleep,
+    word,
+    join,
+    descriptor,
+    helper,
+    mutex,
+    condition
+};
 
 namespace detail {
 
@@ -97,9 +107,18 @@ private:
     fiber_record* record_ = nullptr;
 };
 
+// What a function returns, kept for join().
 template <class T>
 struct fiber_value {
-    std::shared_ptr<std::optional<T>> value;
+    using kept = std::optional<T>;
+    static T take(kept& from) { return std::move(from.value()); }
+    std::shared_ptr<kept> value;
+};
+template <class T>
+struct fiber_value<T&> {
+    using kept = std::optional<std::reference_wrapper<T>>;
+    static T& take(kept& from) { return from.value(); }
+    std::shared_ptr<kept> value;
 };
 template <>
 struct fiber_value<void> {};
@@ -161,7 +180,7 @@ public:
         const detail::fiber_ref ref = std::move(ref_);
         ref.rethrow();
         if constexpr (!std::is_void_v<T>)
-            return std::move(std::exchange(value_, {}).value->value());
+            return detail::fiber_value<T>::take(*std::exchange(value_, {}).value);
     }
 
     /// Lets it run on its own.  What leaves its function then goes to the scheduler's handler.

@@ -86,13 +86,17 @@ concept takes_stop_token = std::invocable < std::decay_t<F>
 &, std::stop_token > ;
 
 template <class F>
-struct fiber_result {
+struct returned_by {
     using type = std::invoke_result_t<std::decay_t<F>&>;
 };
 template <takes_stop_token F>
-struct fiber_result<F> {
+struct returned_by<F> {
     using type = std::invoke_result_t<std::decay_t<F>&, std::stop_token>;
 };
+
+// An lvalue reference stays one; all else is a value of its own, neither const nor volatile.
+template <class F, class R = typename returned_by<F>::type>
+using fiber_result = std::conditional_t<std::is_lvalue_reference_v<R>, R, std::remove_cvref_t<R>>;
 
 }  // namespace detail
 
@@ -143,7 +147,7 @@ public:
             v("switches", stat_kind::counter, switches, "times a worker went to another fiber");
             v("stolen", stat_kind::counter, stolen, "times a worker took from another's queue");
             v("parks", stat_kind::counter, parks, "times a worker went to sleep");
-            v("workers", stat_kind::gauge, workers, "worker threads");
+            v("workers", stat_kind::gauge, workers, "worker threads, until they are joined");
             v("idle_workers", stat_kind::gauge, idle_workers, "workers asleep");
             v("stacks", stat_kind::gauge, stacks, "stacks that fibers run on, or workers keep");
             v("stacks_refused", stat_kind::counter, stacks_refused,
@@ -194,7 +198,8 @@ public:
     bool interrupt(fiber_id id) noexcept;
 
     /// Asks all fibers to stop, refuses new ones, and waits for the end of all, at most until
-    /// `deadline`.  Returns those that are still there.
+    /// `deadline`.  Returns those that are still there.  Throws std::bad_alloc, and in a fiber
+    /// std::system_error if the timer thread takes no timer for the deadline: they were asked then.
     std::vector<stuck_fiber> stop(time_point deadline = never);
 
     /// How many workers there can be.
@@ -213,12 +218,12 @@ private:
 
     template <class F>
     auto spawn_as(detail::spawn_mode mode, F&& f, const spawn_options& opts) {
-        using result = typename detail::fiber_result<F>::type;
+        using result = detail::fiber_result<F>;
         std::stop_source stop(std::nostopstate);
         detail::fiber_value<result> value;
         callback body;
         if constexpr (!std::is_void_v<result>) {
-            value.value = std::make_shared<std::optional<result>>();
+            value.value = std::make_shared<typename detail::fiber_value<result>::kept>();
         }
         if constexpr (detail::takes_stop_token<F>) {
             stop = std::stop_source();

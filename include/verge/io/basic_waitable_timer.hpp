@@ -73,22 +73,22 @@ public:
     /// A timer without a time: it is due.
     explicit basic_waitable_timer(const Executor& ex) : handle_(ex) {}
     basic_waitable_timer(const Executor& ex, const time_point& expiry) : handle_(ex) {
-        expires_at(expiry);
+        set(expiry, {});
     }
     basic_waitable_timer(const Executor& ex, const duration& delay) : handle_(ex) {
-        expires_after(delay);
+        set(after(delay), {});
     }
     template <detail::context_with_executor Context>
     explicit basic_waitable_timer(Context& context) : handle_(context.get_executor()) {}
     template <detail::context_with_executor Context>
     basic_waitable_timer(Context& context, const time_point& expiry)
         : handle_(context.get_executor()) {
-        expires_at(expiry);
+        set(expiry, {});
     }
     template <detail::context_with_executor Context>
     basic_waitable_timer(Context& context, const duration& delay)
         : handle_(context.get_executor()) {
-        expires_after(delay);
+        set(after(delay), {});
     }
 
     /// Pending waits go with it.  `other` has no waits then, and may be used again.
@@ -115,15 +115,21 @@ public:
 
     /// Ends pending waits with operation_aborted.  Returns how many; those that have expired, and
     /// whose handlers are to run already, are not among them.
-    std::size_t cancel() { return handle_.home().cancel(handle_.timer()); }
+    std::size_t cancel() {
+        handle_.track("cancel");
+        return handle_.home().cancel(handle_.timer());
+    }
     /// Ends the oldest wait.
-    std::size_t cancel_one() { return handle_.home().cancel_one(handle_.timer()); }
+    std::size_t cancel_one() {
+        handle_.track("cancel_one");
+        return handle_.home().cancel_one(handle_.timer());
+    }
 
     [[nodiscard]] time_point expiry() const { return handle_.home().expiry(handle_.timer()); }
 
     /// Sets the expiry, and ends pending waits as cancel() does.
     std::size_t expires_at(const time_point& expiry) {
-        return handle_.home().expires_at(handle_.timer(), expiry, verge::duration::zero());
+        return expires_at(expiry, verge::duration::zero());
     }
     std::size_t expires_after(const duration& delay) { return expires_at(after(delay)); }
 
@@ -131,7 +137,8 @@ public:
     /// later, where one wake-up of the loop serves several timers.  On the steady clock; others
     /// ignore it.
     std::size_t expires_at(const time_point& expiry, verge::duration slack) {
-        return handle_.home().expires_at(handle_.timer(), expiry, slack);
+        handle_.track("expires_at");
+        return set(expiry, slack);
     }
     std::size_t expires_after(const duration& delay, verge::duration slack) {
         return expires_at(after(delay), slack);
@@ -171,6 +178,10 @@ private:
         }
         basic_waitable_timer* timer;
     };
+
+    std::size_t set(const time_point& expiry, verge::duration slack) {
+        return handle_.home().expires_at(handle_.timer(), expiry, slack);
+    }
 
     // now + delay, stopping at the first and the last time.  On the steady clock by the quick
     // clock, which is up to 3 us ahead: never early.

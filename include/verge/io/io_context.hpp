@@ -104,6 +104,7 @@ public:
     void restart() noexcept { loop_.restart(); }
 
     /// Of the library.
+    static constexpr const char* tracking_name = "io_context";
     [[nodiscard]] detail::scheduler& loop() const noexcept { return loop_; }
 
 private:

@@ -45,6 +45,7 @@ private:
 };
 
 struct signal_work {
+    static constexpr const char* name = "async_wait";
     int fd;
     int number = 0;
     bool attempt(std::error_code& error);
@@ -79,7 +80,10 @@ public:
     void remove(int number) { source_->remove(number); }
     void clear() { source_->clear(); }
     /// Ends pending waits with operation_aborted.
-    void cancel() { source_->handle().cancel(); }
+    void cancel() {
+        detail::track_operation({"signal_set", &source_->handle(), "cancel"});
+        source_->handle().cancel();
+    }
 
     /// Calls a handler, void(error_code, int), with the next signal.
     template <class Token = deferred_t>
@@ -95,7 +99,8 @@ private:
         template <class Handler>
         void operator()(Handler&& handler) const {
             std::decay_t<Handler> own(std::forward<Handler>(handler));
-            detail::begin_io(ex, *to, fd_event::read, detail::signal_work{to->fd()}, own);
+            detail::begin_io(ex, *to, "signal_set", fd_event::read, detail::signal_work{to->fd()},
+                             own);
         }
         Executor ex;
         detail::io_handle* to;

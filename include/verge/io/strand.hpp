@@ -190,7 +190,8 @@ private:
     template <class F, class Via>
     void add(F&& f, const Via& via) const {
         detail::operation* const op =
-            detail::make_function_operation(std::forward<F>(f), std::allocator<void>());
+            detail::make_function_operation(std::forward<F>(f), std::allocator<void>(),
+                                            {"strand_executor", state_.get(), "execute"});
         // The runner goes on with the strand's own executor, whatever this call was made through.
         if (state_->add(op)) via.execute(detail::strand_runner<Executor>(state_, ex_));
     }

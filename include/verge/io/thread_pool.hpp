@@ -54,6 +54,7 @@ public:
     void wait() noexcept { join(); }
 
     /// Of the library.
+    static constexpr const char* tracking_name = "thread_pool";
     [[nodiscard]] detail::scheduler& loop() const noexcept { return loop_; }
 
 private:

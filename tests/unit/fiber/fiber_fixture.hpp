@@ -48,7 +48,8 @@ inline std::ostream& operator<<(std::ostream& out, sleep_result result) {
     return out << names[static_cast<std::size_t>(result)];
 }
 inline std::ostream& operator<<(std::ostream& out, wait_kind kind) {
-    constexpr const char* names[] = {"nothing", "sleep", "word", "join", "descriptor", "helper"};
+    constexpr const char* names[] = {"nothing",    "sleep",  "word",  "join",
+                                     "descriptor", "helper", "mutex", "condition"};
     return out << names[static_cast<std::size_t>(kind)];
 }
 inline std::ostream& operator<<(std::ostream& out, fiber_id id) {

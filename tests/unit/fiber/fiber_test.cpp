@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -48,6 +49,58 @@ TEST(Fiber, JoinGivesTheValue) {
     EXPECT_TRUE(late.joinable());
     EXPECT_EQ(late.join(), std::string(100, 'x'));
     EXPECT_FALSE(late.joinable());
+}
+
+int kept_number = 7;
+int& the_number() {
+    return kept_number;
+}
+
+TEST(Fiber, JoinGivesTheReference) {
+    scheduler fibers(workers(2));
+    fiber<int&> by_function = fibers.spawn(the_number);
+    static_assert(std::is_same_v<decltype(by_function.join()), int&>);
+    EXPECT_EQ(&by_function.join(), &kept_number);
+    EXPECT_FALSE(by_function.joinable());
+    // Of what can be neither copied nor moved; const; with a stop_token; from every kind of spawn.
+    struct fixed {
+        fixed() = default;
+        fixed(const fixed&) = delete;
+        fixed& operator=(const fixed&) = delete;
+    } object;
+    const fixed& constant = object;
+    volatile int device = 1;
+    EXPECT_EQ(&fibers.spawn([&]() -> fixed& { return object; }).join(), &object);
+    fiber<const fixed&> second = fibers.spawn(urgent, [&]() -> const fixed& { return constant; });
+    EXPECT_EQ(&second.join(), &object);
+    fiber<volatile int&> third = fibers.spawn(
+        batched, [&](const std::stop_token&) -> volatile int& { return device; });
+    fibers.flush();
+    EXPECT_EQ(&third.join(), &device);
+    // Nothing to refer to.
+    EXPECT_THROW(fibers.spawn([&]() -> fixed& { throw std::runtime_error("why"); }).join(),
+                 std::runtime_error);
+    fiber<fixed&> left = fibers.spawn([&]() -> fixed& {
+        this_fiber::exit();
+        return object;
+    });
+    EXPECT_THROW(left.join(), std::bad_optional_access);
+}
+
+TEST(Fiber, AValueIsNeitherConstNorVolatile) {
+    scheduler fibers(workers(1));
+    const auto text = []() -> const std::string { return std::string(100, 'x'); };  // NOLINT
+    fiber<std::string> constant = fibers.spawn(text);
+    EXPECT_EQ(constant.join(), std::string(100, 'x'));
+    // What an rvalue reference refers to is moved out, not referred to.
+    auto owned = std::make_unique<int>(5);
+    fiber<std::unique_ptr<int>> moved =
+        fibers.spawn([&]() -> std::unique_ptr<int>&& { return std::move(owned); });
+    moved.wait();
+    EXPECT_EQ(owned, nullptr);
+    EXPECT_EQ(*moved.join(), 5);
+    static_assert(std::is_same_v<detail::fiber_result<int (*)(), const volatile int>, int>);
+    static_assert(std::is_same_v<detail::fiber_result<void (*)(), const void>, void>);
 }
 
 TEST(Fiber, JoinRethrows) {

@@ -197,6 +197,7 @@ TEST(Scheduler, GrowsAndShrinks) {
         }
         for (fiber<>& f : all)
             f.join();
+        // Those that were let go are joined by the one that stays.
         ASSERT_TRUE(eventually([&] { return fibers.stats().workers == 1; }));
     }
     EXPECT_EQ(fibers.spawn([] { return 1; }).join(), 1);
@@ -350,6 +351,24 @@ TEST(Scheduler, AFiberMayStopItsOwnScheduler) {
     });
     f.join();
     EXPECT_TRUE(other.done());
+}
+
+TEST(Scheduler, StopSaysSoIfItHasNoTimerForItsDeadline) {
+    timer_thread timers;
+    timers.stop();  // takes none from now on
+    scheduler fibers({.min_workers = 1, .max_workers = 1, .timers = &timers});
+    const auto code = fibers
+                          .spawn([&] {
+                              try {
+                                  static_cast<void>(fibers.stop(now() + 1h));  // waits for itself
+                              } catch (const std::system_error& error) {
+                                  return error.code();
+                              }
+                              return std::error_code{};
+                          })
+                          .join();
+    EXPECT_EQ(code, std::errc::resource_unavailable_try_again);
+    EXPECT_TRUE(fibers.stop().empty());
 }
 
 TEST(Scheduler, DestructionWaitsForAll) {

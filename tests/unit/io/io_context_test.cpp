@@ -417,9 +417,9 @@ TEST(ExecutionContext, ServicesAreShutDownThenDestroyed) {
 }
 
 TEST(ExecutionContext, AServiceCannotBeAddedTwice) {
+    std::string log;  // services write to it when they go
     io_context io;
     io_context other;
-    std::string log;
     make_service<recording_service>(io, &log);
     EXPECT_THROW(make_service<recording_service>(io, &log), service_already_exists);
     const auto third = std::make_unique<recording_service>(other, nullptr);

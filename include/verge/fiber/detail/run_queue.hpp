@@ -164,16 +164,17 @@ public:
         }
     }
 
-    /// Takes the oldest.  nullptr if there was nothing.  By any worker but the owner.
+    /// Takes the oldest.  nullptr if it found nothing: it may miss what the owner moves from the
+    /// list to the ring at this moment.  By any worker but the owner.
     [[nodiscard]] Task* steal_one() noexcept {
         for (;;) {
-            // acquire, twice: as in steal_for().
+            // acquire, twice: as in steal_from_ring().
             std::uint64_t head = head_.load(std::memory_order_acquire);
             if (head == tail_.load(std::memory_order_acquire)) break;
             // relaxed: tail_ was acquired.
             Task* const task = place(head).load(std::memory_order_relaxed);
-            // acq_rel, and relaxed on failure: as in steal_for().
-            if (head_.compare_exchange_strong(head, head + 1, std::memory_order_acq_rel,
+            // release, and relaxed on failure: as in steal_from_ring().
+            if (head_.compare_exchange_strong(head, head + 1, std::memory_order_release,
                                               std::memory_order_relaxed)) {
                 return task;
             }

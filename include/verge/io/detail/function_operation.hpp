@@ -23,9 +23,13 @@ private:
     static void run(void* owner, operation* base) {
         auto* const self = static_cast<function_operation*>(base);
         const Allocator allocator(self->allocator_);
+        tracked_call tracked(*self);
         F f(std::move(self->f_));
         memory::destroy(allocator, self);  // before the call, which may want the memory
-        if (owner != nullptr) f();
+        if (owner == nullptr) return;
+        tracked.begin();
+        f();
+        tracked.end();
     }
 
     [[no_unique_address]] Allocator allocator_;
@@ -34,9 +38,12 @@ private:
 
 /// Throws what `f`'s move and the allocator throw.
 template <class F, class Allocator>
-[[nodiscard]] operation* make_function_operation(F&& f, const Allocator& allocator) {
-    using made = function_operation<std::decay_t<F>, Allocator>;
-    return op_memory<made, Allocator>::create(allocator, std::forward<F>(f), allocator);
+[[nodiscard]] operation* make_function_operation(F&& f, const Allocator& allocator,
+                                                 const handler_origin& from) {
+    using type = function_operation<std::decay_t<F>, Allocator>;
+    type* const made = op_memory<type, Allocator>::create(allocator, std::forward<F>(f), allocator);
+    made->created(from);
+    return made;
 }
 
 }  // namespace verge::detail

@@ -114,7 +114,8 @@ struct cancel_io {
     }
 };
 
-/// `Work` is what is tried: bool attempt(std::error_code&), and call(handler, error).
+/// `Work` is what is tried: bool attempt(std::error_code&), call(home, handler, error), and its
+/// name.
 template <class Work, class Handler, class Home>
 class io_with_handler final : public io_operation {
     using allocator = associated_allocator_t<Handler>;
@@ -143,12 +144,19 @@ private:
     static void run(void* owner, operation* base) {
         auto* const self = static_cast<io_with_handler*>(base);
         const allocator own_allocator = verge::get_associated_allocator(self->handler_);
+        tracked_call tracked(*self);
         Home home(std::move(self->home_));
         Handler handler(std::move(self->handler_));
         Work work(std::move(self->work_));
         const std::error_code error = self->error;
         memory::destroy(own_allocator, self);
-        if (owner != nullptr) work.call(home, handler, error);
+        if (owner == nullptr) return;
+        auto call = [&]<class... Results>(Handler& h, Results&&... results) {
+            tracked.begin(results...);
+            home(h, std::forward<Results>(results)...);
+            tracked.end();
+        };
+        work.call(call, handler, error);
     }
 
     Work work_;
@@ -188,12 +196,14 @@ private:
     tracked work_;
 };
 
-/// Begins an operation on a handle, for a handler of the user.
+/// Begins an operation on a handle, for a handler of the user.  `object` is what handler tracking
+/// calls it.
 template <class Executor, class Work, class Handler>
-void begin_io(const Executor& ex, io_handle& handle, fd_event event, const Work& work,
-              Handler& handler) {
+void begin_io(const Executor& ex, io_handle& handle, const char* object, fd_event event,
+              const Work& work, Handler& handler) {
     using own = associated_executor_t<Handler, Executor>;
     const auto start = [&](auto* op) {
+        op->created({object, &handle, Work::name});
         if constexpr (may_have_slot<Handler>) {
             auto slot = verge::get_associated_cancellation_slot(op->handler());
             if (slot.is_connected()) {
@@ -218,6 +228,7 @@ void begin_io(const Executor& ex, io_handle& handle, fd_event event, const Work&
 // ---- what is tried ------------------------------------------------------------------------------
 
 struct wait_work {
+    static constexpr const char* name = "async_wait";
     int fd;
     fd_event event;
     bool attempt(std::error_code&) const { return is_ready_now(fd, event); }
@@ -227,6 +238,7 @@ struct wait_work {
     }
 };
 struct read_work {
+    static constexpr const char* name = "async_read_some";
     int fd;
     void* data;
     std::size_t size;
@@ -243,6 +255,7 @@ struct read_work {
     }
 };
 struct write_work {
+    static constexpr const char* name = "async_write_some";
     int fd;
     const void* data;
     std::size_t size;

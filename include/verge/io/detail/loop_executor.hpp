@@ -123,7 +123,7 @@ public:
             own();
             return;
         }
-        post_it(std::forward<F>(f), allocator_, (bits_ & continuation_bit) != 0);
+        post_it(std::forward<F>(f), allocator_, (bits_ & continuation_bit) != 0, "execute");
     }
 
     [[nodiscard]] bool running_in_this_thread() const noexcept {
@@ -148,15 +148,15 @@ public:
             own();
             return;
         }
-        post_it(std::forward<F>(f), a, false);
+        post_it(std::forward<F>(f), a, false, "dispatch");
     }
     template <class F, class A = std::allocator<void>>
     void post(F&& f, const A& a = {}) const {
-        post_it(std::forward<F>(f), a, false);
+        post_it(std::forward<F>(f), a, false, "post");
     }
     template <class F, class A = std::allocator<void>>
     void defer(F&& f, const A& a = {}) const {
-        post_it(std::forward<F>(f), a, true);
+        post_it(std::forward<F>(f), a, true, "defer");
     }
 
     friend bool operator==(const loop_executor& a, const loop_executor& b) noexcept {
@@ -182,8 +182,9 @@ private:
         std::swap(bits_, other.bits_);
     }
     template <class F, class A>
-    void post_it(F&& f, const A& a, bool is_continuation) const {
-        loop().post(make_function_operation(std::forward<F>(f), a), is_continuation);
+    void post_it(F&& f, const A& a, bool is_continuation, const char* as) const {
+        const handler_origin from{Context::tracking_name, &context(), as};
+        loop().post(make_function_operation(std::forward<F>(f), a, from), is_continuation);
     }
     void start() const noexcept {
         if constexpr (Tracked) {

@@ -5,23 +5,26 @@
 
 #pragma once
 
+#include <verge/io/detail/handler_tracking.hpp>
+
 #include <utility>
 
 namespace verge::detail {
 
-class operation {
+template <bool Tracked>
+class basic_operation : public tracked_handler<Tracked> {
 public:
     /// `owner` is the scheduler that runs it, or nullptr to destroy it without a call.
-    using function = void (*)(void* owner, operation* self);
+    using function = void (*)(void* owner, basic_operation* self);
 
     void complete(void* owner) { function_(owner, this); }
     void destroy() { function_(nullptr, this); }
 
 protected:
-    explicit operation(function f) noexcept : function_(f) {}
-    ~operation() = default;
-    operation(const operation&) = delete;
-    operation& operator=(const operation&) = delete;
+    explicit basic_operation(function f) noexcept : function_(f) {}
+    ~basic_operation() = default;
+    basic_operation(const basic_operation&) = delete;
+    basic_operation& operator=(const basic_operation&) = delete;
 
 private:
     template <class>
@@ -29,9 +32,12 @@ private:
     template <class>
     friend class op_ring;
     friend class wait_operation;
-    operation* next_ = nullptr;
+    basic_operation* next_ = nullptr;
     function function_;
 };
+
+using operation = basic_operation<tracks_handlers>;
+static_assert(tracks_handlers || sizeof(operation) == 2 * sizeof(void*));
 
 /// Operations in order.  Destroys what is left in it.
 template <class Operation>

@@ -101,6 +101,8 @@ class timer_handle {
     };
 
 public:
+    static constexpr const char* tracking_name = "deadline_timer";  // Asio's, for all clocks
+
     explicit timer_handle(const Executor& ex) : executor_(ex), home_(find_home(ex)) {}
 
     // NOLINTNEXTLINE(performance-noexcept-move-constructor): an executor's copy may throw
@@ -137,6 +139,9 @@ public:
     [[nodiscard]] const timer_type& timer() const noexcept { return timer_; }
     [[nodiscard]] const Executor& executor() const noexcept { return executor_; }
 
+    /// For handler tracking: what the user does besides.
+    void track(const char* what) const noexcept { track_operation({tracking_name, &timer_, what}); }
+
     /// Begins a wait.  The handler is moved from only if that succeeds in making the operation.
     template <class Handler>
     void wait(Handler& handler) {
@@ -165,6 +170,7 @@ private:
 
     template <class Wait>
     void begin(Wait* wait) {
+        wait->created({tracking_name, &timer_, "async_wait"});
         bool has_slot = false;
         try {
             if constexpr (Wait::has_slot) {

@@ -121,11 +121,16 @@ private:
             return;
         }
         const allocator own_allocator = verge::get_associated_allocator(self->handler_);
+        tracked_call tracked(*self);
         Home home(std::move(self->home_));
         Handler handler(std::move(self->handler_));
         memory::destroy(own_allocator, self);  // before the call, which may want the memory
         if (owner == nullptr) return;
-        home.call(handler, Aborted ? std::error_code(error::operation_aborted) : std::error_code());
+        const std::error_code error =
+            Aborted ? std::error_code(error::operation_aborted) : std::error_code();
+        tracked.begin(error);
+        home.call(handler, error);
+        tracked.end();
     }
 
     [[no_unique_address]] std::conditional_t<has_slot, wait_owner, no_wait_owner> owner_;

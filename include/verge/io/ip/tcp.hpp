@@ -12,7 +12,8 @@
 // Enough for an HTTP service or an echo server.  Not a resolver: it takes addresses, not names.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/descriptor_test.cpp)
-//   ConnectsAndAccepts      EchoesManyConnections      ARefusedConnectionSaysSo
+//   ConnectsAndAccepts      EchoesManyConnections      EchoesTenThousandConnections
+//   ARefusedConnectionSaysSo
 //   AResetIsAnError         AHalfClosedPeerIsEof       AcceptSaysThatDescriptorsRanOut
 //   WithTimeoutEndsAnIdleRead
 //
@@ -100,6 +101,7 @@ struct accept_work {
     bool attempt(std::error_code& error);
 };
 struct connect_work {
+    static constexpr const char* name = "async_connect";
     int fd;
     std::error_code begun;  // of connect(2) itself
     bool pending;
@@ -138,8 +140,9 @@ public:
 };
 
 template <class Executor>
-class tcp::basic_socket : public verge::detail::basic_io_object<Executor> {
-    using base = verge::detail::basic_io_object<Executor>;
+class tcp::basic_socket
+    : public verge::detail::basic_io_object<Executor, verge::detail::socket_kind> {
+    using base = verge::detail::basic_io_object<Executor, verge::detail::socket_kind>;
 
 public:
     enum shutdown_type { shutdown_receive, shutdown_send, shutdown_both };
@@ -200,8 +203,9 @@ private:
 };
 
 template <class Executor>
-class tcp::basic_acceptor : public verge::detail::basic_io_object<Executor> {
-    using base = verge::detail::basic_io_object<Executor>;
+class tcp::basic_acceptor
+    : public verge::detail::basic_io_object<Executor, verge::detail::socket_kind> {
+    using base = verge::detail::basic_io_object<Executor, verge::detail::socket_kind>;
     using socket_type = basic_socket<Executor>;
 
 public:
@@ -237,6 +241,7 @@ public:
 private:
     // Owns the connection until the handler gets it: the operation may be destroyed before.
     struct accept_socket {
+        static constexpr const char* name = "async_accept";
         accept_socket(int fd, const Executor& with) : work{fd}, ex(with) {}
         accept_socket(const accept_socket& other) : work{other.work.fd}, ex(other.ex) {}
         accept_socket(accept_socket&& other) noexcept

@@ -31,8 +31,16 @@ namespace verge {
 
 namespace detail {
 
+/// What handler tracking calls it.
+struct descriptor_kind {
+    static constexpr const char* name = "descriptor";
+};
+struct socket_kind {
+    static constexpr const char* name = "socket";
+};
+
 /// What descriptors and sockets have in common.
-template <class Executor>
+template <class Executor, class Kind>
 class basic_io_object {
 public:
     using executor_type = Executor;
@@ -56,12 +64,22 @@ public:
     void assign(int fd) { check(handle_->assign(fd), "assign"); }
     void assign(int fd, std::error_code& error) { error = handle_->assign(fd); }
     /// Ends what is pending with operation_aborted, and closes.
-    void close() { check(handle_->close(), "close"); }
-    void close(std::error_code& error) { error = handle_->close(); }
+    void close() {
+        std::error_code error;
+        close(error);
+        check(error, "close");
+    }
+    void close(std::error_code& error) {
+        track_operation({Kind::name, handle_.get(), "close"});
+        error = handle_->close();
+    }
     /// Ends what is pending, and gives the descriptor to the caller.
     [[nodiscard]] int release() { return handle_->release(); }
     /// Ends what is pending with operation_aborted.
-    void cancel() { handle_->cancel(); }
+    void cancel() {
+        track_operation({Kind::name, handle_.get(), "cancel"});
+        handle_->cancel();
+    }
 
     /// Calls a handler, void(error_code), when the descriptor is ready.
     template <class Token = deferred_t>
@@ -130,7 +148,7 @@ protected:
         template <class Handler>
         void operator()(Handler&& handler) const {
             std::decay_t<Handler> own(std::forward<Handler>(handler));
-            begin_io(ex, *to, event, work, own);
+            begin_io(ex, *to, Kind::name, event, work, own);
         }
         Executor ex;
         io_handle* to;
@@ -153,8 +171,8 @@ private:
 namespace posix {
 
 template <class Executor = any_io_executor>
-class basic_descriptor : public detail::basic_io_object<Executor> {
-    using base = detail::basic_io_object<Executor>;
+class basic_descriptor : public detail::basic_io_object<Executor, detail::descriptor_kind> {
+    using base = detail::basic_io_object<Executor, detail::descriptor_kind>;
 
 public:
     explicit basic_descriptor(const Executor& ex) : base(ex) {}

@@ -1,0 +1,114 @@
+// verge/io/detail/handler_tracking.hpp -- a line on stderr for each handler that is made and
+// called.
+//
+// For debugging, and off: built with the CMake option VERGE_HANDLER_TRACKING, which defines
+// VERGE_ENABLE_HANDLER_TRACKING for the library and all that link to it, every handler has a
+// number, and its life is told in the lines that Asio's tools read (handlerviz.pl):
+//
+//     @asio|<seconds>.<microseconds>|<what>|<more>
+//       0*1   handler 0 (0: none) began the operation whose handler is 1; more: object.operation
+//       >1    1 is called; more: what with
+//       <1    1 returned
+//       !1    1 threw
+//       ~1    1 was destroyed without a call
+//       1     1 did something to an object, such as cancelling a timer; more: object.operation
+//
+// Whether it is on is in the type of every operation (basic_operation<true>), so that a program and
+// a library that do not agree do not link.  Off, all here is empty and nothing is kept.
+//
+// Thread safety: any thread; a line is one write.  Exceptions: none.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <system_error>
+
+namespace verge::detail {
+
+#ifdef VERGE_ENABLE_HANDLER_TRACKING
+inline constexpr bool tracks_handlers = true;
+#else
+inline constexpr bool tracks_handlers = false;
+#endif
+
+/// What began an operation: "deadline_timer", its address, "async_wait".  Literals.
+struct handler_origin {
+    const char* type;
+    const void* object;
+    const char* operation;
+};
+
+/// The number of a handler; 0: it has none.
+template <bool Tracked>
+struct tracked_handler;
+template <>
+struct tracked_handler<true> {
+    void created(const handler_origin& from) noexcept;
+    std::uint64_t number = 0;
+};
+template <>
+struct tracked_handler<false> {
+    void created(const handler_origin&) noexcept {}
+};
+
+/// On the stack of who completes or destroys an operation, from before its memory is freed.
+template <bool Tracked>
+class basic_tracked_call;
+template <>
+class basic_tracked_call<true> {
+public:
+    explicit basic_tracked_call(const tracked_handler<true>& of) noexcept;
+    ~basic_tracked_call();
+    basic_tracked_call(const basic_tracked_call&) = delete;
+    basic_tracked_call& operator=(const basic_tracked_call&) = delete;
+
+    /// The handler is about to be called with these.
+    template <class... Results>
+    void begin(const Results&... results) noexcept {
+        begin_with(results...);
+    }
+    /// It has returned.
+    void end() noexcept;
+
+    [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+
+private:
+    void begin_with() noexcept;
+    void begin_with(std::error_code error) noexcept;
+    void begin_with(std::error_code error, std::size_t bytes) noexcept;
+    void begin_with(std::error_code error, int signal) noexcept;
+    template <class Result>
+    void begin_with(std::error_code error, const Result&) noexcept {
+        begin_with(error);
+    }
+
+    const std::uint64_t number_;
+    basic_tracked_call* const outer_;  // in this thread
+    bool inside_ = false;              // the handler was called, and has not returned
+    bool called_ = false;
+};
+template <>
+class basic_tracked_call<false> {
+public:
+    explicit basic_tracked_call(const tracked_handler<false>&) noexcept {}
+    template <class... Results>
+    void begin(const Results&...) noexcept {}
+    void end() noexcept {}
+};
+
+using tracked_call = basic_tracked_call<tracks_handlers>;
+
+/// Something was done to an object, by the handler that this thread is in.
+void write_tracked_operation(const handler_origin& what) noexcept;
+inline void track_operation(const handler_origin& what) noexcept {
+    if constexpr (tracks_handlers) {
+        write_tracked_operation(what);
+    } else {
+        static_cast<void>(what);
+    }
+}
+
+}  // namespace verge::detail
