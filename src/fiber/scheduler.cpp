@@ -42,7 +42,7 @@ bool scheduler::interrupt(fiber_id id) noexcept {
     return true;
 }
 
-std::vector<stuck_fiber> scheduler::stop(time_point deadline) {
+std::vector<fiber_info> scheduler::stop(time_point deadline) {
     return core_->stop(deadline);
 }
 
@@ -56,6 +56,10 @@ void scheduler::report(std::exception_ptr error) noexcept {
 
 void scheduler::trim() noexcept {
     core_->trim();
+}
+
+std::vector<fiber_info> scheduler::living() const {
+    return core_->living();
 }
 
 scheduler::statistics scheduler::stats() const {

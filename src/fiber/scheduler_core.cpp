@@ -158,6 +158,7 @@ bool scheduler_core::may_end(unsigned index) noexcept {
     if (index < options.min_workers) return false;
     std::unique_lock hold(threads_lock_, std::try_to_lock);
     if (!hold || closing()) return false;
+    const std::uint64_t busy = workers[index]->busy_ns();
     workers[index]->thread = worker::thread_state_of::ended;
     // seq_cst: before the last look; pairs with announce().
     active_.fetch_sub(1, std::memory_order_seq_cst);
@@ -166,6 +167,7 @@ bool scheduler_core::may_end(unsigned index) noexcept {
     if (!any_work()) {
         // seq_cst: as work that is published, before the look at who sleeps.
         ended_.fetch_add(1, std::memory_order_seq_cst);
+        workers[index]->busy_before = busy;
         hold.unlock();
         lot.notify();
         return true;
@@ -472,47 +474,57 @@ bool scheduler_core::wait_for_all(time_point deadline) {
     }
 }
 
-std::vector<stuck_fiber> scheduler_core::stop(time_point deadline) {
-    stopping_.store(true, std::memory_order_seq_cst);  // seq_cst: before the look at the records
-    // Pins some, then asks them outside the lock.
-    const auto for_each_unfinished = [this](auto&& use) {
-        record_pool::cursor at;
-        for (bool more = true; more;) {
-            std::vector<fiber_ref> some;
-            some.reserve(64);
-            {
-                const verge::detail::lock_scope hold(records_lock_);
-                while (some.size() < 64) {
-                    fiber_record* const r = records_.next_in_use(at);
-                    if (r == nullptr) {
-                        more = false;
-                        break;
-                    }
-                    // seq_cst, and acquire: see spawn(), and pin().
-                    std::uint32_t refs = r->refs.load(std::memory_order_seq_cst);
-                    while (refs != 0 &&
-                           !r->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire,
-                                                          std::memory_order_relaxed)) {
-                    }
-                    if (refs != 0) some.emplace_back(r);
-                }
+// Calls f for some records in use, under the lock.  False at the end of them.
+template <class F>
+bool scheduler_core::visit_records(record_pool::cursor& at, F&& f) const {
+    const verge::detail::lock_scope hold(records_lock_);
+    for (int i = 0; i < 64; ++i) {
+        fiber_record* const r = records_.next_in_use(at);
+        if (r == nullptr) return false;
+        f(*r);
+    }
+    return true;
+}
+
+// Pins some, then asks them outside the lock.
+template <class F>
+void scheduler_core::for_each_unfinished(F&& f) const {
+    record_pool::cursor at;
+    std::vector<fiber_ref> some;
+    some.reserve(64);
+    for (bool more = true; more;) {
+        some.clear();
+        more = visit_records(at, [&](fiber_record& r) {
+            // seq_cst, and acquire: see spawn(), and pin().
+            std::uint32_t refs = r.refs.load(std::memory_order_seq_cst);
+            while (refs != 0 &&
+                   !r.refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire,
+                                                 std::memory_order_relaxed)) {
             }
-            for (const fiber_ref& each : some) {
-                if (!each.done()) use(each);
-            }
+            if (refs != 0) some.emplace_back(&r);
+        });
+        for (const fiber_ref& each : some) {
+            if (!each.done()) f(each);
         }
-    };
+    }
+}
+
+std::vector<fiber_info> scheduler_core::stop(time_point deadline) {
+    stopping_.store(true, std::memory_order_seq_cst);  // seq_cst: before the look at the records
     for_each_unfinished([](const fiber_ref& each) { each.request_stop(); });
-    std::vector<stuck_fiber> stuck;
-    if (wait_for_all(deadline)) return stuck;
+    if (wait_for_all(deadline)) return {};
+    return living();
+}
+
+std::vector<fiber_info> scheduler_core::living() const {
+    std::vector<fiber_info> all;
     for_each_unfinished([&](const fiber_ref& each) {
-        const fiber_record& r = *each.get();
+        const fiber_extras* const extras = each.get()->extras();
         // relaxed: something to show.
-        const fiber_extras* const extras = r.extras();
-        stuck.push_back({each.id(), extras != nullptr ? extras->name() : std::string(),
-                         r.waits_for.load(std::memory_order_relaxed)});
+        all.push_back({each.id(), extras != nullptr ? extras->name() : std::string(),
+                       each.get()->waits_for.load(std::memory_order_relaxed)});
     });
-    return stuck;
+    return all;
 }
 
 void scheduler_core::shut_down() noexcept {
@@ -558,15 +570,41 @@ scheduler::statistics scheduler_core::stats() const {
         all.stolen += w->stolen.load(std::memory_order_relaxed);
         all.parks += w->parks.load(std::memory_order_relaxed);
     }
-    // relaxed: as above, three times.
+    // relaxed: as above, four times.
     all.spawned += outside_spawned_.load(std::memory_order_relaxed);
+    all.wake_signals = wake_signals_.load(std::memory_order_relaxed);
     all.workers = active_.load(std::memory_order_relaxed) + ended_.load(std::memory_order_relaxed);
     all.idle_workers = lot.waiters();
     all.stacks_refused = stacks_refused_.load(std::memory_order_relaxed);
     for (const auto& pool : stacks) {
         const stack_pool_stats part = pool->stats();
         all.stacks += part.in_use;
+        all.stacks_pooled += part.kept;
         all.guard = std::max(all.guard, static_cast<std::uint64_t>(part.guard));
+    }
+    const auto count = [&](const fiber_record& r) {
+        // relaxed, all of them: numbers to show.
+        if (r.refs.load(std::memory_order_relaxed) == 0) return;  // nobody's yet
+        if ((r.end.load(std::memory_order_relaxed) & fiber_record::finished) != 0) return;
+        ++all.live;
+        switch (state_of(r.waits_for.load(std::memory_order_relaxed))) {
+            case fiber_state::runnable:
+                ++all.runnable;
+                break;
+            case fiber_state::sleeping:
+                ++all.sleeping;
+                break;
+            case fiber_state::waiting:
+                ++all.waiting;
+                break;
+        }
+    };
+    for (record_pool::cursor at; visit_records(at, count);) {
+    }
+    const std::lock_guard hold(threads_lock_);  // no thread is joined meanwhile
+    for (const auto& w : workers) {
+        all.worker_busy_ns.push_back(w->busy_ns());
+        all.busy_ns += all.worker_busy_ns.back();
     }
     return all;
 }

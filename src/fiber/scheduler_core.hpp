@@ -45,7 +45,11 @@ public:
 
     /// Wakes a worker, or makes one, for work that was just published.
     void announce() noexcept {
-        if (lot.notify() || lot.waiters() != 0) return;
+        if (lot.notify()) {
+            wake_signals_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number to show
+            return;
+        }
+        if (lot.waiters() != 0) return;
         // seq_cst: after the work was published; pairs with may_end().
         if (active_.load(std::memory_order_seq_cst) < workers.size()) grow();
     }
@@ -79,9 +83,10 @@ public:
     void report(std::exception_ptr error) noexcept;
     void one_finished() noexcept;
 
-    std::vector<stuck_fiber> stop(time_point deadline);
+    std::vector<fiber_info> stop(time_point deadline);
     void trim() noexcept;
     [[nodiscard]] scheduler::statistics stats() const;
+    [[nodiscard]] std::vector<fiber_info> living() const;
 
     scheduler* const front;
     const scheduler::options options;
@@ -120,6 +125,10 @@ private:
     [[nodiscard]] bool all_finished() const noexcept;
     [[nodiscard]] bool wait_for_all(time_point deadline);
     void count_in();
+    template <class F>
+    bool visit_records(record_pool::cursor& at, F&& f) const;
+    template <class F>
+    void for_each_unfinished(F&& f) const;
     static void* thread_main(void* w);
 
     // Pool of records.
@@ -128,10 +137,11 @@ private:
     bool orphaned_ VERGE_GUARDED_BY(records_lock_) =
         false;  // the scheduler is gone, handles are not
 
-    std::mutex threads_lock_;
+    mutable std::mutex threads_lock_;
     std::atomic<std::size_t> active_{0};  // workers with a thread; written under threads_lock_
     std::atomic<std::size_t> ended_{0};   // threads to be joined; written under threads_lock_
 
+    std::atomic<std::uint64_t> wake_signals_{0};     // by who makes work ready
     std::atomic<std::uint64_t> outside_spawned_{0};  // by threads that are not workers
     std::atomic<std::size_t> unfinished_{0};         // counted only if there is a limit
     std::atomic<bool> stopping_{false};              // refuses new fibers

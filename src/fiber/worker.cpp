@@ -9,6 +9,9 @@
 #include <new>
 #include <utility>
 
+#include <pthread.h>
+#include <time.h>
+
 namespace verge::fibers::detail {
 
 namespace {
@@ -42,6 +45,25 @@ callback* function_on(const stack& s) noexcept {
 
 // ---- the loop
 // ---------------------------------------------------------------------------------------
+
+namespace {
+
+std::uint64_t time_of(clockid_t clock) noexcept {
+    timespec t{};
+    ::clock_gettime(clock, &t);
+    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U +
+           static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+}  // namespace
+
+std::uint64_t worker::busy_ns() const noexcept {
+    clockid_t clock{};
+    if (thread != thread_state_of::running || ::pthread_getcpuclockid(handle, &clock) != 0) {
+        return busy_before;
+    }
+    return busy_before + time_of(clock);
+}
 
 void worker::run() noexcept {
     own_worker = this;

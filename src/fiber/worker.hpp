@@ -77,6 +77,8 @@ public:
     std::atomic<std::uint64_t> parks{0};
 
     // Under the core's lock.
+    [[nodiscard]] std::uint64_t busy_ns() const noexcept;  // processor time of its threads so far
+    std::uint64_t busy_before = 0;                         // of those that have ended
     enum class thread_state_of : std::uint8_t {
         none,
         running,

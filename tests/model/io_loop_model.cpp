@@ -598,21 +598,21 @@ int main() {
     const auto warm = verge::detail::slot_registry::take();
     verge::detail::slot_registry::give_back(warm.number, warm.generation);
 
-    const auto random = rl::random_scheduler_type;
-    const bool ok = explore<posts_wake_runners<1, 1, true>>(random, 10'000) &&
-                    explore<posts_wake_runners<1, 2, true>>(random, 10'000) &&
-                    explore<posts_wake_runners<2, 2, true>>(random, 10'000) &&
-                    explore<posts_wake_runners<2, 2, false>>(random, 10'000) &&
-                    explore<posts_wake_runners<1, 2, true, threading::single>>(random, 10'000) &&
-                    explore<the_end_wakes_all<false>>(random, 10'000) &&
-                    explore<the_end_wakes_all<true>>(random, 10'000) &&
-                    explore<reactor_comes_late>(random, 10'000) &&
-                    explore<an_earlier_timer_wakes>(random, 10'000) &&
-                    explore<a_taker_leaves_a_leader>(random, 10'000) &&
-                    explore<cancel_fire_rearm<10, 5>>(random, 10'000) &&
-                    explore<cancel_fire_rearm<10, 20>>(random, 10'000) &&
-                    explore<cancel_fire_rearm<0, 20>>(random, 10'000) &&
-                    explore<destroyed_while_it_fires<false>>(random, 10'000) &&
-                    explore<destroyed_while_it_fires<true>>(random, 10'000);
+    const bool ok =
+        explore<posts_wake_runners<1, 1, true>>(random_ones, 10'000) &&
+        explore<posts_wake_runners<1, 2, true>>(random_ones, 10'000) &&
+        explore<posts_wake_runners<2, 2, true>>(random_ones, 10'000) &&
+        explore<posts_wake_runners<2, 2, false>>(random_ones, 10'000) &&
+        explore<posts_wake_runners<1, 2, true, threading::single>>(random_ones, 10'000) &&
+        explore<the_end_wakes_all<false>>(random_ones, 10'000) &&
+        explore<the_end_wakes_all<true>>(random_ones, 10'000) &&
+        explore<reactor_comes_late>(random_ones, 10'000) &&
+        explore<an_earlier_timer_wakes>(random_ones, 10'000) &&
+        explore<a_taker_leaves_a_leader>(random_ones, 10'000) &&
+        explore<cancel_fire_rearm<10, 5>>(random_ones, 10'000) &&
+        explore<cancel_fire_rearm<10, 20>>(random_ones, 10'000) &&
+        explore<cancel_fire_rearm<0, 20>>(random_ones, 10'000) &&
+        explore<destroyed_while_it_fires<false>>(random_ones, 10'000) &&
+        explore<destroyed_while_it_fires<true>>(random_ones, 10'000);
     return ok ? 0 : 1;
 }

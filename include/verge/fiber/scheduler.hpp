@@ -68,11 +68,24 @@ struct spawn_options {
     std::string name = {};  ///< For stop() and debuggers.
 };
 
-/// A fiber that did not end in time.
-struct stuck_fiber {
+enum class fiber_state : std::uint8_t {
+    runnable,  // it runs, or is ready to
+    sleeping,
+    waiting,  // for what wait_kind says
+};
+
+[[nodiscard]] constexpr fiber_state state_of(wait_kind waits_for) noexcept {
+    if (waits_for == wait_kind::nothing) return fiber_state::runnable;
+    return waits_for == wait_kind::sleep ? fiber_state::sleeping : fiber_state::waiting;
+}
+
+/// A fiber that is not over, as it was at some moment.
+struct fiber_info {
     fiber_id id;
     std::string name;
     wait_kind waits_for = wait_kind::nothing;
+
+    [[nodiscard]] fiber_state state() const noexcept { return state_of(waits_for); }
 };
 
 namespace detail {
@@ -131,12 +144,20 @@ public:
     struct statistics {
         std::uint64_t spawned = 0;
         std::uint64_t finished = 0;
+        std::uint64_t live = 0;
+        std::uint64_t runnable = 0;
+        std::uint64_t sleeping = 0;
+        std::uint64_t waiting = 0;
         std::uint64_t switches = 0;
         std::uint64_t stolen = 0;
         std::uint64_t parks = 0;
+        std::uint64_t wake_signals = 0;
         std::uint64_t workers = 0;
         std::uint64_t idle_workers = 0;
+        std::uint64_t busy_ns = 0;
+        std::vector<std::uint64_t> worker_busy_ns;  ///< Each worker's part of busy_ns.
         std::uint64_t stacks = 0;
+        std::uint64_t stacks_pooled = 0;
         std::uint64_t stacks_refused = 0;
         std::uint64_t guard = 0;
 
@@ -144,12 +165,21 @@ public:
         void visit(Visitor&& v) const {
             v("spawned", stat_kind::counter, spawned, "fibers spawned");
             v("finished", stat_kind::counter, finished, "fibers that are over");
+            v("live", stat_kind::gauge, live, "fibers that are not over");
+            v("runnable", stat_kind::gauge, runnable, "of these: running, or ready to");
+            v("sleeping", stat_kind::gauge, sleeping, "of these: asleep");
+            v("waiting", stat_kind::gauge, waiting, "of these: waiting for something else");
             v("switches", stat_kind::counter, switches, "times a worker went to another fiber");
             v("stolen", stat_kind::counter, stolen, "times a worker took from another's queue");
             v("parks", stat_kind::counter, parks, "times a worker went to sleep");
+            v("wake_signals", stat_kind::counter, wake_signals,
+              "times a worker was woken for work that was made ready");
             v("workers", stat_kind::gauge, workers, "worker threads, until they are joined");
             v("idle_workers", stat_kind::gauge, idle_workers, "workers asleep");
+            v("busy_ns", stat_kind::counter, busy_ns, "nanoseconds of processor time of workers");
             v("stacks", stat_kind::gauge, stacks, "stacks that fibers run on, or workers keep");
+            v("stacks_pooled", stat_kind::gauge, stacks_pooled,
+              "free stacks that keep their memory");
             v("stacks_refused", stat_kind::counter, stacks_refused,
               "times the kernel refused a stack");
             v("guard", stat_kind::gauge, guard, "stack guards: 0 madvise, 1 mprotect, 2 none");
@@ -200,7 +230,7 @@ public:
     /// Asks all fibers to stop, refuses new ones, and waits for the end of all, at most until
     /// `deadline`.  Returns those that are still there.  Throws std::bad_alloc, and in a fiber
     /// std::system_error if the timer thread takes no timer for the deadline: they were asked then.
-    std::vector<stuck_fiber> stop(time_point deadline = never);
+    std::vector<fiber_info> stop(time_point deadline = never);
 
     /// How many workers there can be.
     [[nodiscard]] std::size_t max_workers() const noexcept;
@@ -211,7 +241,12 @@ public:
     /// Gives memory that no fiber uses back to the system.
     void trim() noexcept;
 
+    /// Looks at every living fiber, a few at a time: a million take some 20 ms.
     [[nodiscard]] statistics stats() const;
+
+    /// The fibers that are not over.  One that is spawned or ends meanwhile may or may not be among
+    /// them.
+    [[nodiscard]] std::vector<fiber_info> living() const;
 
 private:
     friend class detail::scheduler_core;

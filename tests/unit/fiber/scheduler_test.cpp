@@ -360,10 +360,10 @@ TEST(Scheduler, StopNamesTheStuck) {
     fiber<> good =
         fibers.spawn([] { EXPECT_EQ(this_fiber::sleep_for(1h), sleep_result::stopped); });
     ASSERT_TRUE(there.reaches(3));
-    std::map<std::string, stuck_fiber> stuck;
+    std::map<std::string, fiber_info> stuck;
     ASSERT_TRUE(eventually([&] {
         stuck.clear();
-        for (stuck_fiber& each : fibers.stop(now() + 1ms))
+        for (fiber_info& each : fibers.stop(now() + 1ms))
             stuck.emplace(each.name, each);
         return stuck.size() == 3 && stuck["joins"].waits_for == wait_kind::join &&
                stuck["on a word"].waits_for == wait_kind::word;
@@ -394,7 +394,7 @@ TEST(Scheduler, StopTellsSleepersApart) {
             static_cast<void>(wait_uninterrupted(word, 0));
         },
         {.name = "stubborn"});
-    std::vector<stuck_fiber> stuck;
+    std::vector<fiber_info> stuck;
     ASSERT_TRUE(eventually([&] {
         stuck = fibers.stop(now());
         return stuck.size() == 1 && stuck[0].waits_for == wait_kind::word;
@@ -408,7 +408,7 @@ TEST(Scheduler, AFiberMayStopItsOwnScheduler) {
     scheduler fibers(workers(1));
     fiber<> other = fibers.spawn([] { this_fiber::sleep_for(1h); });
     fiber<> f = fibers.spawn([&] {
-        std::vector<stuck_fiber> stuck;
+        std::vector<fiber_info> stuck;
         while ((stuck = fibers.stop(now() + 1ms)).size() != 1) {
         }
         EXPECT_EQ(stuck[0].id, this_fiber::id());
@@ -973,7 +973,77 @@ TEST(Scheduler, CountsWhatItDoes) {
     std::set<std::string> names;
     stats.visit(
         [&](const char* name, stat_kind, std::uint64_t, const char*) { names.insert(name); });
-    EXPECT_EQ(names.size(), 10U);
+    EXPECT_EQ(names.size(), 17U);
+}
+
+TEST(Scheduler, TellsWhatItsFibersDo) {
+    scheduler fibers(workers(2));
+    door end;
+    word_type word{0};
+    std::vector<fiber<>> all;
+    for (int i = 0; i < 3; ++i)
+        all.push_back(fibers.spawn([] { this_fiber::sleep_for(1h); }, {.name = "sleeper"}));
+    all.push_back(fibers.spawn([&] { static_cast<void>(wait(word, 0)); }, {.name = "waiter"}));
+    all.push_back(fibers.spawn(
+        [&] {
+            while (!end.is_open())
+                this_fiber::yield();
+        },
+        {.name = "yielder"}));
+    ASSERT_TRUE(eventually([&] {
+        const scheduler::statistics s = fibers.stats();
+        return s.sleeping == 3 && s.waiting == 1 && s.runnable == 1 && s.live == 5;
+    }));
+    std::map<std::string, fiber_info> told;
+    for (const fiber_info& each : fibers.living())
+        told.emplace(each.name, each);
+    ASSERT_EQ(told.size(), 3U);
+    EXPECT_EQ(fibers.living().size(), 5U);
+    EXPECT_EQ(told["sleeper"].state(), fiber_state::sleeping);
+    EXPECT_EQ(told["waiter"].state(), fiber_state::waiting);
+    EXPECT_EQ(told["waiter"].waits_for, wait_kind::word);
+    EXPECT_EQ(told["waiter"].id, all[3].id());
+    EXPECT_EQ(told["yielder"].state(), fiber_state::runnable);
+    end.open();
+    EXPECT_TRUE(fibers.stop().empty());
+    EXPECT_TRUE(fibers.living().empty());
+    EXPECT_EQ(fibers.stats().live, 0U);
+}
+
+TEST(Scheduler, TellsWhereStacksAre) {
+    scheduler fibers(workers(1));
+    std::vector<fiber<>> all;
+    for (int i = 0; i < 300; ++i)
+        all.push_back(fibers.spawn([] { this_fiber::sleep_for(1h); }));
+    ASSERT_TRUE(eventually([&] { return fibers.stats().sleeping == 300; }));
+    EXPECT_GE(fibers.stats().stacks, 300U);
+    EXPECT_TRUE(fibers.stop().empty());
+    // The worker keeps a few for itself.
+    ASSERT_TRUE(eventually([&] { return fibers.stats().stacks <= 100; }));
+    EXPECT_GE(fibers.stats().stacks_pooled, 200U);
+}
+
+TEST(Scheduler, TellsHowBusyEachWorkerWas) {
+    scheduler fibers({.min_workers = 1, .max_workers = 2});
+    EXPECT_EQ(fibers.stats().worker_busy_ns.size(), 2U);
+    const std::uint64_t before = fibers.stats().busy_ns;
+    fibers
+        .spawn([&] {
+            while (fibers.stats().busy_ns < before + 2'000'000) {
+            }
+        })
+        .join();
+    const scheduler::statistics s = fibers.stats();
+    EXPECT_GE(s.busy_ns, before + 2'000'000);
+    EXPECT_EQ(s.busy_ns, s.worker_busy_ns[0] + s.worker_busy_ns[1]);
+}
+
+TEST(Scheduler, CountsItsWakeUps) {
+    scheduler fibers(workers(1));
+    ASSERT_TRUE(eventually([&] { return fibers.stats().idle_workers == 1; }));
+    const std::uint64_t before = fibers.stats().wake_signals;
+    fibers.spawn([] {}).join();
+    EXPECT_EQ(fibers.stats().wake_signals, before + 1);
 }
 
 }  // namespace

@@ -202,7 +202,8 @@ public:
         return take();
     }
 
-    /// A place in the pool, for next_in_use().  Valid while no chunk is adopted or trimmed.
+    /// A place in the pool, for next_in_use().  Valid while no chunk is trimmed; chunks that are
+    /// adopted after the first call are not seen.
     class cursor {
         friend class slot_pool;
         chunk* at_ = nullptr;
