@@ -112,7 +112,10 @@ public:
             look();
         }
         run_.finishing = true;
-        while (!load_.finish_until(now() + look_every)) {
+        // A call that has no end by then is lost, and the check says so.
+        const time_point patience =
+            now() + run_.options.time_out * load_options::most_attempts + 30s;
+        while (!load_.finish_until(now() + look_every) && now() < patience) {
             pass_time_until(now());
             look();
         }
