@@ -410,9 +410,10 @@ public:
         for (int i = 0; i < 256; ++i)
             connect_next();
     }
-    [[nodiscard]] bool all_were_answered() const {
-        return wrong == 0 && answered == rounds * static_cast<int>(clients.size());
+    [[nodiscard]] bool is_over() const {
+        return answered == rounds * static_cast<int>(clients.size());
     }
+    [[nodiscard]] bool all_were_answered() const { return is_over() && wrong == 0; }
     // Without the minute that the kernel remembers a closed connection.
     void reset() {
         for (auto& c : clients) {
@@ -472,7 +473,7 @@ TEST_F(Tcp, EchoesManyConnections) {
     constexpr int count = 300;
     const echo_server server(acceptor, count);
     echo_clients clients(io, at, count);
-    while (!clients.all_were_answered() && io.run_one() > 0) {
+    while (!clients.is_over() && io.run_one() > 0) {
     }
     EXPECT_TRUE(clients.all_were_answered());
     clients.reset();
