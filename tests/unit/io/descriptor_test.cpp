@@ -1,3 +1,5 @@
+#define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
+#include "support/failing_new.hpp"
 #include "unit/io/io_fixture.hpp"
 #include <verge/io/as_tuple.hpp>
 #include <verge/io/buffer.hpp>
@@ -46,6 +48,33 @@ protected:
     std::size_t bytes = 0;
     int calls = 0;
 };
+
+TEST_F(Descriptor, MemoryRefusedBeginsNothing) {
+    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
+    const auto alive = std::make_shared<int>();
+    int refused = 0;
+    for (bool begun = false; !begun;) {
+        cancellation_signal signal;
+        {
+            auto handler = bind_cancellation_slot(
+                signal.slot(), [keep = std::shared_ptr<int>(alive)](std::error_code, std::size_t) {
+                    FAIL() << "nothing is read";
+                });
+            const failing_new nth(refused + 1);
+            try {
+                here.async_read_some(buffer(data), std::move(handler));
+                begun = true;
+            } catch (const std::bad_alloc&) {
+                ++refused;
+            }
+        }
+        EXPECT_EQ(alive.use_count(), begun ? 2 : 1);
+        EXPECT_EQ(io.poll(), 0U);
+        EXPECT_EQ(io.stopped(), !begun);
+        io.restart();
+    }
+    EXPECT_GE(refused, 2);
+}
 
 TEST_F(Descriptor, ReadsAndWrites) {
     here.async_read_some(buffer(data), note());

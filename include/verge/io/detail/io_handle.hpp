@@ -237,9 +237,14 @@ void begin_io(const Executor& ex, io_handle& handle, const char* object, fd_even
         if constexpr (may_have_slot<Handler>) {
             auto slot = verge::get_associated_cancellation_slot(op->handler());
             if (slot.is_connected()) {
-                op->place = std::make_shared<io_place>();
-                op->place->begin(op);
-                slot.template emplace<cancel_io>(cancel_io{&handle, event, op->place});
+                try {
+                    op->place = std::make_shared<io_place>();
+                    op->place->begin(op);
+                    slot.template emplace<cancel_io>(cancel_io{&handle, event, op->place});
+                } catch (...) {
+                    static_cast<operation*>(op)->destroy();
+                    throw;
+                }
             }
         }
         handle.start(event, *op);
@@ -267,31 +272,14 @@ struct wait_work {
         home(handler, error);
     }
 };
-struct read_work {
-    static constexpr const char* name = "async_read_some";
-    int fd;
-    void* data;
-    std::size_t size;
+/// A transfer of bytes.  `Once` tries it once.
+template <class Once>
+struct transfer_work {
+    static constexpr const char* name = Once::name;
+    Once once;
     std::size_t bytes = 0;
     bool attempt(std::error_code& error) {
-        const io_result got = read_some(fd, data, size);
-        error = got.error;
-        bytes = got.bytes;
-        return !got.would_block;
-    }
-    template <class Home, class Handler>
-    void call(Home& home, Handler& handler, std::error_code error) const {
-        home(handler, error, bytes);
-    }
-};
-struct write_work {
-    static constexpr const char* name = "async_write_some";
-    int fd;
-    const void* data;
-    std::size_t size;
-    std::size_t bytes = 0;
-    bool attempt(std::error_code& error) {
-        const io_result got = write_some(fd, data, size);
+        const io_result got = once();
         error = got.error;
         bytes = got.bytes;
         return !got.would_block;
@@ -302,40 +290,32 @@ struct write_work {
     }
 };
 
-/// With a sequence of buffers, which is kept: what they refer to is the user's.
-template <class Sequence>
-struct read_sequence_work {
+struct read_once {
     static constexpr const char* name = "async_read_some";
     int fd;
-    Sequence to;
-    std::size_t bytes = 0;
-    bool attempt(std::error_code& error) {
-        const io_result got = read_some(fd, gathered(to).parts());
-        error = got.error;
-        bytes = got.bytes;
-        return !got.would_block;
-    }
-    template <class Home, class Handler>
-    void call(Home& home, Handler& handler, std::error_code error) const {
-        home(handler, error, bytes);
-    }
+    mutable_buffer to;
+    io_result operator()() const noexcept { return read_some(fd, to.data(), to.size()); }
 };
-template <class Sequence>
-struct write_sequence_work {
+struct write_once {
     static constexpr const char* name = "async_write_some";
     int fd;
+    const_buffer from;
+    io_result operator()() const noexcept { return write_some(fd, from.data(), from.size()); }
+};
+/// With a sequence of buffers, which is kept: what they refer to is the user's.
+template <class Sequence>
+struct read_sequence_once {
+    static constexpr const char* name = read_once::name;
+    int fd;
+    Sequence to;
+    io_result operator()() const noexcept { return read_some(fd, gathered(to).parts()); }
+};
+template <class Sequence>
+struct write_sequence_once {
+    static constexpr const char* name = write_once::name;
+    int fd;
     Sequence from;
-    std::size_t bytes = 0;
-    bool attempt(std::error_code& error) {
-        const io_result got = write_some(fd, gathered(from).parts());
-        error = got.error;
-        bytes = got.bytes;
-        return !got.would_block;
-    }
-    template <class Home, class Handler>
-    void call(Home& home, Handler& handler, std::error_code error) const {
-        home(handler, error, bytes);
-    }
+    io_result operator()() const noexcept { return write_some(fd, gathered(from).parts()); }
 };
 
 }  // namespace verge::detail

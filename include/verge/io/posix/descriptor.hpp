@@ -94,14 +94,14 @@ public:
     template <class Token = deferred_t>
     auto async_read_some(const mutable_buffer& to, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
-            fd_event::read, read_work{handle_->fd(), to.data(), to.size()},
+            fd_event::read, transfer_work<read_once>{{handle_->fd(), to}},
             std::forward<Token>(token));
     }
     /// Calls a handler, void(error_code, size_t), when some bytes were written: perhaps not all.
     template <class Token = deferred_t>
     auto async_write_some(const const_buffer& from, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
-            fd_event::write, write_work{handle_->fd(), from.data(), from.size()},
+            fd_event::write, transfer_work<write_once>{{handle_->fd(), from}},
             std::forward<Token>(token));
     }
 
@@ -110,14 +110,14 @@ public:
     requires(!std::is_convertible_v<const Sequence&, mutable_buffer>) auto async_read_some(
         const Sequence& to, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
-            fd_event::read, read_sequence_work<Sequence>{handle_->fd(), to},
+            fd_event::read, transfer_work<read_sequence_once<Sequence>>{{handle_->fd(), to}},
             std::forward<Token>(token));
     }
     template <const_buffer_sequence Sequence, class Token = deferred_t>
     requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write_some(
         const Sequence& from, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
-            fd_event::write, write_sequence_work<Sequence>{handle_->fd(), from},
+            fd_event::write, transfer_work<write_sequence_once<Sequence>>{{handle_->fd(), from}},
             std::forward<Token>(token));
     }
 
