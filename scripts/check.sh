@@ -94,7 +94,10 @@ for preset in asan tsan release; do
 done
 # The second compiler's sanitizers see the unit tests: the long ones have just run under the first's.
 for preset in clang-asan clang-tsan; do
-    test_preset "$preset" -L unit
+    begin "$preset: build"
+    build "$preset" -- unit_tests
+    begin "$preset: tests"
+    run_tests "$preset" -L unit
 done
 test_preset shared -LE script
 
