@@ -215,8 +215,8 @@ private:
                 continue;
             }
             if (std::exchange(woken, false)) add(spurious_wakeups_, 1);
-            const time_point until = service_.prepare_wait();
             const time_point now = source.now();
+            const time_point until = service_.prepare_wait(now);
             if (until <= now) continue;
             add(busy_ns_, static_cast<std::uint64_t>((now - awake_since).count()));
             awake_since = sleep_until(until);

@@ -119,6 +119,7 @@ struct timer_service_stats {
 ///   KeepsDeadlineOrder        by deadline; equal deadlines in the order one thread armed them.
 ///   FreesPayloadOnCancel      when cancel() returns `cancelled`, the payload is destroyed.
 ///   EarlierDeadlineWakes      arming below what prepare_wait() returned calls wake_before().
+///   AFarDeadlineIsLookedAtEarly  and those a little before it wake nobody.
 ///   StaleIdsAreHarmless       an id of a timer that is over, or of another object, names nothing.
 ///   NothingIsArmedAfterClose  close() drops what has not begun, and refuses the rest.
 ///
@@ -232,15 +233,20 @@ public:
 
     /// The time to sleep until; `never` if nothing is armed.  From now until the next collect(),
     /// wake_before() is called for anything earlier.
-    [[nodiscard]] time_point prepare_wait() noexcept {
+    ///
+    /// Who says that it is `now` is sent to look a little early if the first timer is more than a
+    /// second away, by a 64th of that.  Then a timer that is a little earlier than all, and the
+    /// next one, wake nobody; a look for nothing now and then costs less.
+    [[nodiscard]] time_point prepare_wait(time_point now = never) noexcept {
         if (next_ != last_) return to_time(batch_[next_].deadline);  // it is no time to sleep
-        tick until = nearest().first;
+        const tick now_tick = to_tick(now);
+        tick until = a_little_before(nearest().first, now_tick);
         for (;;) {
             // seq_cst: before the look at every nearest; pairs with the load in tell().
             wake_at_.store(until, std::memory_order_seq_cst);
             const tick seen = nearest().first;
             if (seen >= until) return to_time(until);
-            until = seen;
+            until = a_little_before(seen, now_tick);
         }
     }
 
@@ -472,6 +478,12 @@ private:
         if (news == never_tick) return;
         // seq_cst: after the store of nearest; pairs with the store in prepare_wait().
         if (news < wake_at_.load(std::memory_order_seq_cst)) waker_.wake_before(to_time(news));
+    }
+
+    static tick a_little_before(tick at, tick now) noexcept {
+        constexpr tick near_by = 1'000'000'000;
+        if (at == never_tick || at <= now || at - now <= near_by) return at;
+        return at - (at - now) / 64;
     }
 
     [[nodiscard]] nearest_two nearest() const noexcept {

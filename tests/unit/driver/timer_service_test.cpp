@@ -178,6 +178,23 @@ TEST_F(TimerService, FreesPayloadOnCancel) {
     EXPECT_EQ(token.use_count(), 1);
 }
 
+TEST_F(TimerService, AFarDeadlineIsLookedAtEarly) {
+    EXPECT_EQ(timers_->prepare_wait(at(0s)), never);
+    timers_->arm(at(64s), note(0));
+    EXPECT_EQ(bell_.rung(), 1);
+    EXPECT_EQ(timers_->prepare_wait(at(0s)), at(63s));
+    timers_->arm(at(64s - 1ns), note(1));
+    on_own_thread([&] { timers_->arm(at(63s), note(2)); });
+    EXPECT_EQ(bell_.rung(), 0) << "the look comes in time for them";
+    on_own_thread([&] { timers_->arm(at(63s - 1ns), note(3)); });
+    EXPECT_EQ(bell_.rung(), 1);
+
+    EXPECT_EQ(timers_->prepare_wait(at(62s - 1ns)), at(63s - 1ns)) << "a second away: to the tick";
+    EXPECT_EQ(timers_->prepare_wait(at(62s - 2ns)), at(63s - 1ns - 15'625us)) << "just above";
+    EXPECT_EQ(timers_->prepare_wait(at(64s)), at(63s - 1ns)) << "it is late already";
+    EXPECT_EQ(timers_->prepare_wait(), at(63s - 1ns)) << "who has no clock sleeps to the tick";
+}
+
 TEST_F(TimerService, EarlierDeadlineWakes) {
     EXPECT_EQ(timers_->prepare_wait(), never);
     timers_->arm(never, note(0));

@@ -160,12 +160,11 @@ TEST(Strand, UsesTheHandlersAllocator) {
     int ran = 0;
     {
         const counting_allocator<int> of_first(first);
-        const counting_allocator<int> of_second(second);
         post(one, bind_allocator(of_first, [&] {
                  ++ran;
                  // Its turn goes on after it: with memory of the library's own.
                  EXPECT_EQ(first.live, 0);
-                 post(one, bind_allocator(of_second, [&] { ++ran; }));
+                 post(one, bind_allocator(counting_allocator<int>(second), [&] { ++ran; }));
              }));
         EXPECT_EQ(first.total, 1);
         EXPECT_EQ(first.live, 1);
