@@ -218,6 +218,7 @@ TYPED_TEST(ConditionVariable, AnInterruptEndsAWait) {
         interrupt(detail::current());
         waits();
     });
+    many.join();  // before `waits` goes
 }
 
 TYPED_TEST(ConditionVariable, AStopRequestEndsEveryWait) {

@@ -650,8 +650,8 @@ TEST(Scheduler, OwedSignalsComeBeforeTheSpawnerBlocks) {
 }
 
 TEST(Scheduler, OwedSignalsComeAtTheEndOfTheSpawner) {
+    std::atomic<int> ran{0};  // outlives the fibers
     scheduler fibers(workers(2));
-    std::atomic<int> ran{0};
     for (int i = 0; i < 50; ++i) {
         std::thread([&] { fibers.spawn(batched, [&] { ++ran; }).detach(); }).join();
         ASSERT_TRUE(eventually([&] { return ran == i + 1; }));
@@ -688,8 +688,8 @@ TEST(Scheduler, ThreadsThatSpawnComeAndGo) {
 }
 
 TEST(Scheduler, ExecutesForATimerThread) {
+    door ran;  // outlives the fibers
     scheduler fibers(workers(1));
-    door ran;
     {
         timer_thread timers({.run_on = [&](callback work) { fibers.execute(std::move(work)); }});
         timers.schedule_after(1us, [&] {
