@@ -3,7 +3,10 @@ import html.parser
 import json
 import os
 import pathlib
+import signal
+import subprocess
 import tempfile
+import time
 import unittest
 
 import program
@@ -68,6 +71,33 @@ class Bench(unittest.TestCase):
         for figure in figures[1:]:
             self.assertIn(figure["peer"], page.text)
             self.assertIn(figure["metric"], page.text)
+
+    def test_a_signal_ends_it_and_what_was_measured_is_drawn(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            report, figures = self.file(f"{number}.html"), self.file(f"{number}.jsonl")
+            running = subprocess.Popen(
+                [program.VERGE, "bench", "--work", "sparse,late", "--load", "0",
+                 "--json", figures, "--report", report],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            deadline = time.monotonic() + program.PATIENCE
+            while not (os.path.exists(figures) and os.path.getsize(figures) > 0):
+                self.assertLess(time.monotonic(), deadline)
+                self.assertIsNone(running.poll(), "it has ended by itself")
+                time.sleep(0.01)
+            running.send_signal(number)  # to verge alone, as kill does
+            running.communicate(timeout=program.PATIENCE)
+            self.assertEqual(running.returncode, 128 + number)
+            page = Page(pathlib.Path(report).read_text())
+            self.assertEqual(page.open, [])
+            self.assertIn("sparse", page.text)
+
+    def test_ends_on_a_terminal_too(self):
+        code, output = program.run_on_terminal("bench", "--work", "sparse", "--quick")
+        self.assertEqual(code, 0, output)
+        self.assertIn("sparse", output)
+        code, output = program.run_on_terminal("bench", "--work", "late", "--load", "0",
+                                               "--seconds", "60", interrupt_after="late")
+        self.assertEqual(code, 128 + signal.SIGINT, output)
 
     def test_a_report_that_cannot_be_written_is_found_first(self):
         done = program.run("bench", "--work", "sparse", "--quick", "--report",

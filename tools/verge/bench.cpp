@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -24,9 +25,12 @@
 
 #include <CLI/CLI.hpp>
 #define BOOST_BIND_GLOBAL_PLACEHOLDERS  // property_tree of Boost 1.74 would complain about itself
+#include <pthread.h>
+
 #include <boost/property_tree/json_parser.hpp>
 #include <boost/property_tree/ptree.hpp>
 #include <fmt/format.h>
+#include <signal.h>
 #include <spawn.h>
 
 namespace verge::tool {
@@ -49,6 +53,10 @@ fs::path find_bench() {
     throw std::runtime_error("bench: verge-bench was not built: scripts/run.sh bench builds it");
 }
 
+volatile std::sig_atomic_t running_child = 0;
+
+// Runs a program to its end.  Ctrl-C and SIGTERM end it, not us: what it has found until then is
+// still drawn.
 int run_program(const fs::path& program, std::vector<std::string> arguments) {
     std::vector<char*> argv;
     std::string name = program.string();
@@ -56,15 +64,36 @@ int run_program(const fs::path& program, std::vector<std::string> arguments) {
     for (std::string& a : arguments)
         argv.push_back(a.data());
     argv.push_back(nullptr);
+
+    // Held back until we know whom to pass them on to; not so in the child.
+    sigset_t ends;
+    sigset_t before;
+    ::sigemptyset(&ends);
+    ::sigaddset(&ends, SIGINT);
+    ::sigaddset(&ends, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &before);
+    struct sigaction pass_on {};
+    pass_on.sa_handler = [](int number) { ::kill(static_cast<pid_t>(running_child), number); };
+    ::sigaction(SIGINT, &pass_on, nullptr);
+    ::sigaction(SIGTERM, &pass_on, nullptr);
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    ::posix_spawnattr_setsigmask(&attributes, &before);
     pid_t child = 0;
     const int error =
-        ::posix_spawn(&child, program.c_str(), nullptr, nullptr, argv.data(), ::environ);
+        ::posix_spawn(&child, program.c_str(), nullptr, &attributes, argv.data(), ::environ);
+    ::posix_spawnattr_destroy(&attributes);
     if (error != 0) throw std::system_error(error, std::generic_category(), program.string());
-    // Ctrl-C goes to the whole terminal: the child ends by it, and we tell how.
+    running_child = child;
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+
     int status = 0;
     while (::waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "waitpid");
     }
+    ::signal(SIGINT, SIG_DFL);
+    ::signal(SIGTERM, SIG_DFL);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -92,6 +121,7 @@ comparisons read_figures(const std::string& path, std::streamoff from) {
     file.seekg(from);
     comparisons all;
     for (std::string line; std::getline(file, line);) {
+        if (file.eof()) break;  // a line that was cut off
         boost::property_tree::ptree figure;
         std::istringstream text(line);
         boost::property_tree::read_json(text, figure);
