@@ -4,8 +4,7 @@
 // The answer comes from a timer, which sets the call's event.  The event is on the fiber's stack,
 // so a fiber that waits no longer takes the timer back first.
 
-#include "engine.hpp"
-#include <verge/driver/timer_thread.hpp>
+#include "timed_engine.hpp"
 #include <verge/fiber/event.hpp>
 #include <verge/fiber/scheduler.hpp>
 #include <verge/fiber/this_fiber.hpp>
@@ -19,14 +18,10 @@ namespace {
 using fibers::sleep_result;
 using fibers::wait_result;
 
-class fiber_engine final : public engine {
+class fiber_engine final : public timed_engine {
 public:
     fiber_engine(const live_settings& settings, unsigned workers, std::uint64_t seed)
-        : settings_(settings),
-          workers_(workers),
-          tally_(workers, 0, seed),
-          senders_(workers),
-          timers_({.name = "timers"}),
+        : timed_engine(settings, workers, 0, seed),
           scheduler_({.name = "fibers",
                       .min_workers = workers,
                       .max_workers = workers,
@@ -41,33 +36,12 @@ public:
     fiber_engine(const fiber_engine&) = delete;
     fiber_engine& operator=(const fiber_engine&) = delete;
 
-    void stop_sending() noexcept override {
-        sending_.store(false, std::memory_order_relaxed);  // relaxed: senders_ orders what counts
-    }
-
-    [[nodiscard]] bool done() const override {
-        // acquire: pairs with the release in make_calls(), so that every call begun is counted.
-        return senders_.load(std::memory_order_acquire) == 0 && tally_.open() == 0 &&
-               timers_.stats().pending == 0;
-    }
-
-    void add_to(load_figures& sum) const override {
-        tally_.add_to(sum);
-        const timer_thread::statistics stats = timers_.stats();
-        sum.fired += stats.fired;
-        sum.cancelled += stats.cancelled;
-        sum.pending += stats.pending;
-    }
-
-    [[nodiscard]] std::vector<double> worker_busy() override { return tally_.worker_busy(); }
-
 private:
     // A fiber that spawns the calls' fibers at a steady rate.
     void make_calls() {
         time_point next = now();
         pacer pace(next);
-        // relaxed: looked at again.
-        while (sending_.load(std::memory_order_relaxed) && !this_fiber::stop_requested()) {
+        while (sending() && !this_fiber::stop_requested()) {
             const double rate = settings_.calls_per_second() / workers_;
             const duration time_out = settings_.time_out_now();
             const std::uint64_t due = std::min(pace.due(now(), rate), tally_.room(time_out));
@@ -78,8 +52,7 @@ private:
             next = std::max(next + pacer::step(rate), now());
             if (this_fiber::sleep_until(next) != sleep_result::elapsed) break;
         }
-        // release: pairs with the acquire in done().
-        senders_.fetch_sub(1, std::memory_order_release);
+        sender_ended();
     }
 
     // A fiber: one call, with all its attempts.
@@ -118,12 +91,6 @@ private:
         return end;
     }
 
-    const live_settings& settings_;
-    const unsigned workers_;
-    tally tally_;
-    std::atomic<bool> sending_{true};  // written by stop_sending()
-    std::atomic<unsigned> senders_;    // clients that may begin calls; written by them
-    timer_thread timers_;
     fibers::scheduler scheduler_;
     std::vector<fibers::fiber<>> clients_;
 };

@@ -4,9 +4,8 @@
 // A call has no object of its own.  Its time-out knows the attempt and the deadline, its answer
 // knows the time-out's id; cancel() says which of the two came first.
 
-#include "engine.hpp"
+#include "timed_engine.hpp"
 #include <verge/base/parker.hpp>
-#include <verge/driver/timer_thread.hpp>
 
 #include <algorithm>
 #include <thread>
@@ -17,15 +16,10 @@ namespace verge::tool {
 
 namespace {
 
-class thread_engine final : public engine {
+class thread_engine final : public timed_engine {
 public:
     thread_engine(const live_settings& settings, unsigned workers, std::uint64_t seed)
-        : settings_(settings),
-          workers_(workers),
-          tally_(workers, 1, seed),
-          parkers_(workers),
-          senders_(workers),
-          timers_({.name = "timers"}) {
+        : timed_engine(settings, workers, 1, seed), parkers_(workers) {
         try {
             for (unsigned i = 0; i < workers; ++i)
                 threads_.emplace_back([this, i] { run(i); });
@@ -37,26 +31,6 @@ public:
     ~thread_engine() override { end(); }
     thread_engine(const thread_engine&) = delete;
     thread_engine& operator=(const thread_engine&) = delete;
-
-    void stop_sending() noexcept override {
-        sending_.store(false, std::memory_order_relaxed);  // relaxed: senders_ orders what counts
-    }
-
-    [[nodiscard]] bool done() const override {
-        // acquire: pairs with the release in run(), so that every call begun is counted.
-        return senders_.load(std::memory_order_acquire) == 0 && tally_.open() == 0 &&
-               timers_.stats().pending == 0;
-    }
-
-    void add_to(load_figures& sum) const override {
-        tally_.add_to(sum);
-        const timer_thread::statistics stats = timers_.stats();
-        sum.fired += stats.fired;
-        sum.cancelled += stats.cancelled;
-        sum.pending += stats.pending;
-    }
-
-    [[nodiscard]] std::vector<double> worker_busy() override { return tally_.worker_busy(); }
 
 private:
     void end() noexcept {
@@ -77,8 +51,7 @@ private:
         ::pthread_setname_np(::pthread_self(), "caller");
         client_counts& counts = tally_.worker();
         make_calls(counts, number);
-        // release: pairs with the acquire in done().
-        senders_.fetch_sub(1, std::memory_order_release);
+        sender_ended();
         while (!ending())  // its processor time is asked for until the end
             static_cast<void>(parkers_[number].park(never));
     }
@@ -86,8 +59,7 @@ private:
     void make_calls(client_counts& counts, unsigned number) {
         time_point next = now();
         pacer pace(next);
-        // relaxed: looked at again.
-        while (sending_.load(std::memory_order_relaxed) && !ending()) {
+        while (sending() && !ending()) {
             const double rate = settings_.calls_per_second() / workers_;
             const duration time_out = settings_.time_out_now();
             const std::uint64_t due = std::min(pace.due(now(), rate), tally_.room(time_out));
@@ -133,14 +105,8 @@ private:
         });
     }
 
-    const live_settings& settings_;
-    const unsigned workers_;
-    tally tally_;
     std::vector<parker> parkers_;      // a worker each
-    std::atomic<bool> sending_{true};  // written by stop_sending()
     std::atomic<bool> ending_{false};  // written by end()
-    std::atomic<unsigned> senders_;    // workers that may begin calls; written by them
-    timer_thread timers_;
     std::vector<std::thread> threads_;
 };
 
