@@ -47,6 +47,13 @@ def complete(*words):
 
 
 class Completion(unittest.TestCase):
+    def test_the_script_is_the_same_on_a_terminal_and_in_json(self):
+        script = program.run("completion", "bash").stdout
+        self.assertEqual(program.run_json("completion", "bash", "--json"),
+                         {"shell": "bash", "script": script})
+        code, output = program.run_on_terminal("completion", "bash")
+        self.assertEqual((code, output.replace("\r\n", "\n")), (0, script))
+
     def test_commands(self):
         self.assertLessEqual(set(COMMANDS), set(complete("")))
         self.assertEqual(complete("do"), ["doctor"])

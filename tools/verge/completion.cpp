@@ -1,6 +1,7 @@
 // `verge completion bash`: made from the commands and options that the program has.
 
 #include "commands.hpp"
+#include "json.hpp"
 
 #include <string>
 
@@ -61,7 +62,15 @@ void add_completion(CLI::App& program, int&) {
         program.add_subcommand("completion", "Print a script that completes verge's command line");
     CLI::Option* const shell = command->add_option("shell", "bash")->required();
     shell->check(CLI::IsMember({"bash"}));
-    command->callback([&program] { fmt::print("{}", bash_script(program)); });
+    const CLI::Option* const as_json = command->add_flag("--json")->description("Print it as JSON");
+    command->callback([&program, as_json] {
+        const std::string script = bash_script(program);
+        if (as_json->count() > 0) {
+            fmt::print("{}\n", json_object().add("shell", "bash").add("script", script).text());
+        } else {
+            fmt::print("{}", script);
+        }
+    });
 }
 
 }  // namespace verge::tool
