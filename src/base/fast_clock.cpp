@@ -86,7 +86,7 @@ std::uint64_t measure_rate() noexcept {
 
 struct anchor {
     std::uint64_t ticks = 0;
-    std::uint64_t ns = 0;
+    std::uint64_t ns = 0;      // the margin included
     std::uint64_t window = 0;  // in ticks; 0: no anchor
 };
 constinit thread_local anchor own;
@@ -110,7 +110,7 @@ std::uint64_t anchor_again() noexcept {
     const pair now = read_both();
     // A long reading would put the anchor's sum far above the clock: use the clock itself then.
     const std::uint64_t window = (window_ns << shift) / rate;
-    own = now.width < window / 16 ? anchor{now.ticks, now.ns, window} : anchor{};
+    own = now.width < window / 16 ? anchor{now.ticks, now.ns + margin_ns, window} : anchor{};
     return now.ns + margin_ns;
 }
 
@@ -121,7 +121,7 @@ time_point upper_now() noexcept {
     std::uint64_t ns = 0;
     if (passed < own.window) [[likely]] {
         // relaxed: written before the anchor that this thread made.
-        ns = own.ns + margin_ns + ((passed * fast_rate.load(std::memory_order_relaxed)) >> shift);
+        ns = own.ns + ((passed * fast_rate.load(std::memory_order_relaxed)) >> shift);
     } else {
         ns = anchor_again();
     }

@@ -33,8 +33,9 @@ bool wheel_core::collect_due() noexcept {
             elapsed_ = now_;
             return false;
         }
-        const bool known = (least_first_[at.level] & at.bit()) != 0;
-        const tick least = known ? as_timer(last_[at.index()]->next_).deadline_ : least_of(at);
+        const wheel_link* const last = last_[at.index()];
+        const bool known = (last->home_ & least_first) != 0;
+        const tick least = known ? last->next_->deadline_ : least_of(at);
         if (least > now_) {
             if (known) {
                 elapsed_ = start - 1;  // as far as W1 allows; the slot waits, whole
@@ -57,12 +58,13 @@ bool wheel_core::collect_due() noexcept {
 void wheel_core::empty_slot(place at, tick to) noexcept {
     wheel_link* const last = last_[at.index()];
     wheel_link* link = last->next_;
-    const bool in_order = (sorted_[at.level] & at.bit()) != 0;
+    const bool sorted = (last->home_ & in_order) != 0;
     last_[at.index()] = nullptr;
     mark_empty(at);
     elapsed_ = to;
 
-    if (in_order && as_timer(last).deadline_ == to) {  // all of them are due now
+    if (sorted && last->deadline_ == to) {  // all of them are due now
+        last->home_ = address();
         link->prev_ = due_.prev_;
         due_.prev_->next_ = link;
         last->next_ = &due_;
@@ -99,29 +101,29 @@ void wheel_core::settle(bool caught_up) noexcept {
 
 tick wheel_core::least_of(place at) const noexcept {
     const wheel_link* const last = last_[at.index()];
-    tick least = as_timer(last).deadline_;
+    tick least = last->deadline_;
     for (const wheel_link* link = last->next_; link != last; link = link->next_) {
-        least = std::min(least, as_timer(link).deadline_);
+        least = std::min(least, link->deadline_);
     }
     return least;
 }
 
 std::optional<tick> wheel_core::next_expiry() const noexcept {
     tick least = never_tick;
-    if (due_.next_ != &due_) least = as_timer(due_.next_).deadline_;
-    if (fresh_.next_ != &fresh_) least = std::min(least, as_timer(fresh_.next_).deadline_);
+    if (due_.next_ != &due_) least = due_.next_->deadline_;
+    if (fresh_.next_ != &fresh_) least = std::min(least, fresh_.next_->deadline_);
     if (levels_ != 0) {
         const place at = first_place();
-        const bool known = (least_first_[at.level] & at.bit()) != 0;
-        least =
-            std::min(least, known ? as_timer(last_[at.index()]->next_).deadline_ : least_of(at));
+        const wheel_link* const last = last_[at.index()];
+        const bool known = (last->home_ & least_first) != 0;
+        least = std::min(least, known ? last->next_->deadline_ : least_of(at));
     }
     if (least == never_tick) return std::nullopt;
     return least;
 }
 
 void wheel_core::clear() noexcept {
-    const auto release = [](wheel_link* link) { as_timer(link).queue_ = nullptr; };
+    const auto release = [](wheel_link* link) { link->home_ = 0; };
     for (wheel_link* list : {&due_, &fresh_, &parked_}) {
         for (wheel_link* link = list->next_; link != list; link = link->next_)
             release(link);
@@ -158,7 +160,8 @@ const char* wheel_core::check() const noexcept {
         for (const wheel_link* link = list->next_; link != list; link = link->next_) {
             if (link->next_->prev_ != link) return "links of a list do not match";
             if (!owns(as_timer(link))) return "a linked timer belongs to no or another queue";
-            const tick deadline = as_timer(link).deadline_;
+            if ((link->home_ & tags) != 0) return "W3: said of a timer that is in no slot";
+            const tick deadline = link->deadline_;
             if ((list == &parked_) != (deadline == never_tick)) return "parked_ is for never only";
             if (list != &parked_ && deadline > now_) return "W5: a due timer is not due";
             ++seen;
@@ -176,7 +179,7 @@ const char* wheel_core::check() const noexcept {
             const wheel_link* const last = last_[at.index()];
             if (occupied != (last != nullptr)) return "occupied_ bit";
             if (last == nullptr) continue;
-            const tick first_deadline = as_timer(last->next_).deadline_;
+            const tick first_deadline = last->next_->deadline_;
             tick before = first_deadline;
             const wheel_link* link = last;
             do {
@@ -188,16 +191,17 @@ const char* wheel_core::check() const noexcept {
                 if (timer.deadline_ <= now_ && !behind_ && running_ == nullptr) return "W4";
                 const place want = place_of(timer.deadline_);
                 if (want.level != level || want.slot != slot) return "W1: filed in a wrong slot";
-                if ((sorted_[level] & at.bit()) != 0 && timer.deadline_ < before)
-                    return "W3: order";
-                if ((least_first_[level] & at.bit()) != 0 && timer.deadline_ < first_deadline) {
+                if ((timer.home_ & is_last) != (link == last ? is_last : 0)) return "W3: is_last";
+                if (link != last && (timer.home_ & tags) != 0) return "W3: said of another";
+                if ((last->home_ & in_order) != 0 && timer.deadline_ < before) return "W3: order";
+                if ((last->home_ & least_first) != 0 && timer.deadline_ < first_deadline) {
                     return "W3: the first is not the least";
                 }
                 if (level == 0 && timer.deadline_ != first_deadline) return "level 0 mixes ticks";
                 before = timer.deadline_;
                 ++seen;
             } while (link != last);
-            if ((sorted_[level] & ~least_first_[level] & at.bit()) != 0) return "W3: implication";
+            if ((last->home_ & (in_order | least_first)) == in_order) return "W3: implication";
         }
     }
     if (seen != size_) return "size";

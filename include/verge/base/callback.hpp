@@ -184,7 +184,7 @@ private:
     void take(callback& other) noexcept {
         operations_ = std::exchange(other.operations_, nullptr);
         if (operations_ == nullptr) return;
-        if (operations_->relocate == nullptr) {
+        if (operations_->relocate == nullptr) [[likely]] {
             std::memcpy(storage_, other.storage_, capacity);
         } else {
             operations_->relocate(other.storage_, storage_);

@@ -68,7 +68,7 @@ protected:
 
 /// What a timer service needs from below.  The tests supply a model.
 struct service_platform : futex_platform {
-    using lock = detail::spin_lock;
+    using lock = detail::biased_lock;
     using running_scope = detail::running_scope;
     static unsigned thread_number() noexcept { return detail::thread_number(); }
     static void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
@@ -412,25 +412,31 @@ private:
 
     // Ticks are nanoseconds of CLOCK_MONOTONIC; times before its epoch are past anyway.
     static tick to_tick(time_point when) noexcept {
-        if (when == never) return never_tick;
         const auto count = when.time_since_epoch().count();
-        return count < 0 ? 0 : static_cast<tick>(count);
+        if (when == never) [[unlikely]]
+            return never_tick;
+        if (count < 0) [[unlikely]]
+            return 0;
+        return static_cast<tick>(count);
     }
     static time_point to_time(tick at) noexcept {
         if (at >= static_cast<tick>(never.time_since_epoch().count())) return never;
         return time_point(duration(static_cast<duration::rep>(at)));
     }
 
+    // By value: so a deadline comes in a register, and what follows need not wait for a store.
     template <class Place, class... Args>
-    timer_id arm_by(Place&& place, Args&&... args) {
-        shard& s = own_shard();
+    timer_id arm_by(Place place, Args&&... args) {
+        const unsigned self = Platform::thread_number();
+        shard& s = shard_for(self);
         if (!count_in()) {
             s.count_rejected();
             return {};
         }
         for (;;) {
             const typename shard::arm_result result = s.arm(
-                [&](void* at) noexcept { ::new (at) Payload(std::forward<Args>(args)...); }, place);
+                self, [&](void* at) noexcept { ::new (at) Payload(std::forward<Args>(args)...); },
+                place);
             if (result.id) [[likely]] {
                 tell(result.news);
                 return result.id;
@@ -453,8 +459,7 @@ private:
         }
     }
 
-    [[nodiscard]] shard& own_shard() const noexcept {
-        const unsigned number = Platform::thread_number();
+    [[nodiscard]] shard& shard_for(unsigned number) const noexcept {
         const auto count = static_cast<unsigned>(shard_count_);
         // A division only where it cannot be avoided: it would be a tenth of the work of arming.
         return shards_[(count & (count - 1)) == 0 ? number & (count - 1) : number % count];

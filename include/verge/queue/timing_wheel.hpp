@@ -85,7 +85,8 @@ public:
 
     /// Disarms the timer.  Returns false if it was not armed here: harmless.
     bool cancel(T& timer) noexcept {
-        if (!core_.owns(timer)) return false;
+        if (!core_.owns(timer)) [[unlikely]]
+            return false;
         core_.remove(timer);
         return true;
     }

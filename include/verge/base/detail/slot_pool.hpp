@@ -92,7 +92,7 @@ public:
     [[nodiscard]] T* take() noexcept {
         if (size_ >= limit_) return nullptr;
         slot* s = free_;
-        if (s != nullptr) {
+        if (s != nullptr) [[likely]] {
             free_ = s->next;
             unpoison_kept(&s->value, sizeof(T));
         } else {
@@ -113,7 +113,7 @@ public:
         VERGE_ASSERT(s.next == &s, "a slot is freed twice");
         --size_;
         ++s.generation;
-        if (s.generation == slot_registry::last_generation) {
+        if (s.generation == slot_registry::last_generation) [[unlikely]] {
             s.next = nullptr;
             ++retired_;
             return;
@@ -131,11 +131,12 @@ public:
 
     /// find(), for who has looked up the record of the id's chunk already.
     [[nodiscard]] T* find(std::uint64_t id, const slot_registry::record& r) const noexcept {
-        if (r.owned_by() != owner_) return nullptr;
-        const std::size_t place = id & (chunk_slots - 1);
-        if (place >= r.used) return nullptr;
-        slot& s = slots_of(r)[place];
-        if (s.generation != id >> 32 || s.next != &s) return nullptr;
+        if (r.owned_by() != owner_) [[unlikely]]
+            return nullptr;
+        slot& s = slots_of(r)[id & (chunk_slots - 1)];
+        // A slot that was never used is all zeros, and so is not its own next.
+        if (s.generation != id >> 32 || s.next != &s) [[unlikely]]
+            return nullptr;
         return &s.value;
     }
 
@@ -366,13 +367,14 @@ private:
         return s;
     }
 
-    const void* const owner_;
     chunk_list chunks_;
-    slot* free_ = nullptr;    // linked through next; the last freed is taken first: it is warm
     chunk* fresh_ = nullptr;  // the chunks with slots never used, linked through next_fresh
-    std::size_t size_ = 0;
     std::size_t retired_ = 0;
+    // What every use looks at comes last, beside what its owner puts behind the pool.
+    const void* const owner_;
     std::size_t limit_;
+    slot* free_ = nullptr;  // linked through next; the last freed is taken first: it is warm
+    std::size_t size_ = 0;
 };
 
 }  // namespace verge::detail

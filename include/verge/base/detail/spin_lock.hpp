@@ -5,9 +5,10 @@
 //
 // Unlocking is a plain store: on x86 that is 20 cycles cheaper than the exchange a futex mutex
 // needs to learn whether somebody sleeps.  The price is that nobody can be woken.  So a thread that
-// does not get the lock spins for a moment, then gives up its time slice, then sleeps for short and
-// growing whiles: the kernel runs the holder meanwhile, also if the holder has a lower real-time
-// priority.  A waiter looks again by itself, so no wake-up can be lost.
+// does not get the lock spins for some 3 us, longer than any critical section of ours, then gives
+// up its time slice, then sleeps for short and growing whiles: the kernel runs the holder
+// meanwhile, also if the holder has a lower real-time priority.  A waiter looks again by itself, so
+// no wake-up can be lost.
 //
 // Not for anything that may be held across a system call.  Not fair.
 //
@@ -68,18 +69,19 @@ public:
 private:
     static constexpr std::uint32_t free = 0;
     static constexpr std::uint32_t held = 1;
-    static constexpr unsigned spins = 128;  // some 3 us: longer than any critical section of ours
+    static constexpr unsigned most_pauses = 64;
 
     [[gnu::noinline]] void lock_slowly() noexcept {
         for (unsigned round = 0;; ++round) {
-            for (unsigned i = 0; i < spins; ++i) {
+            for (unsigned pauses = 1; pauses <= most_pauses; pauses *= 2) {
+                for (unsigned i = 0; i < pauses; ++i)
+                    Platform::pause();
                 // relaxed: a look before the exchange, which keeps the cache line shared.
                 if (word_.load(std::memory_order_relaxed) == free &&
                     // acquire: pairs with the release in unlock().
                     word_.exchange(held, std::memory_order_acquire) == free) {
                     return;
                 }
-                Platform::pause();
             }
             Platform::give_way(round);
         }
@@ -95,6 +97,14 @@ template <class Lock>
 class VERGE_SCOPED_CAPABILITY lock_scope {
 public:
     explicit lock_scope(Lock& lock) noexcept VERGE_ACQUIRE(lock) : lock_(lock) { lock.lock(); }
+    /// By the thread of this number, for a lock that asks for it.
+    lock_scope(Lock& lock, unsigned self) noexcept VERGE_ACQUIRE(lock) : lock_(lock) {
+        if constexpr (requires { lock.lock_as(self); }) {
+            lock.lock_as(self);
+        } else {
+            lock.lock();
+        }
+    }
     ~lock_scope() VERGE_RELEASE() { lock_.unlock(); }
     lock_scope(const lock_scope&) = delete;
     lock_scope& operator=(const lock_scope&) = delete;

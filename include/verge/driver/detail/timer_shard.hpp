@@ -32,8 +32,8 @@
 
 #pragma once
 
+#include <verge/base/detail/biased_lock.hpp>
 #include <verge/base/detail/slot_pool.hpp>
-#include <verge/base/detail/spin_lock.hpp>
 #include <verge/base/timer_id.hpp>
 #include <verge/queue/timing_wheel.hpp>
 
@@ -116,11 +116,12 @@ public:
 
     // ---- by any thread --------------------------------------------------------------------------
 
-    /// Arms a timer: make(address) constructs its payload there, place(wheel, entry) puts it into
-    /// the wheel.  Neither is called unless it succeeds, and neither throws.
+    /// Arms a timer, by the thread of the number `self`: make(address) constructs its payload
+    /// there, place(wheel, entry) puts it into the wheel.  Neither is called unless it succeeds,
+    /// and neither throws.
     template <class Make, class Place>
-    arm_result arm(Make&& make, Place&& place) noexcept {
-        const lock_scope hold(lock_);
+    arm_result arm(unsigned self, Make&& make, Place&& place) noexcept {
+        const lock_scope hold(lock_, self);
         if (closed_) [[unlikely]] {
             ++counters_.rejected;
             return {{}, never_tick, true};
@@ -142,13 +143,13 @@ public:
         pool::prefetch(id.value(), record);
         lock_.lock();
         entry* const e = pool_.find(id.value(), record);
-        if (e == nullptr || e->now == state::running) {
+        if (e == nullptr || e->now == state::running) [[unlikely]] {
             if (e != nullptr) e->over = true;
             lock_.unlock();
             return e == nullptr ? cancel_result::gone : cancel_result::running;
         }
         ++counters_.cancelled;
-        if (e->silent) {  // no need to move it out, nor to look at it at all
+        if (e->silent) [[likely]] {  // no need to move it out, nor to look at it at all
             discard(*e);
             lock_.unlock();
             return cancel_result::cancelled;
@@ -420,16 +421,18 @@ private:
     template <class T>
     using atomic = typename Platform::template atomic<T>;
 
+    // In this order, what arm() and cancel() touch stands on two cache lines, and on one of the
+    // wheel's slots: threads that meet in a shard pay for each line.
     mutable lock_type lock_;
     atomic<tick> nearest_{never_tick};
     bool closed_ VERGE_GUARDED_BY(lock_) = false;
     std::uint32_t waiting_ VERGE_GUARDED_BY(lock_) = 0;  // in wait_for() or wait_idle()
-    std::size_t running_ VERGE_GUARDED_BY(lock_) = 0;
     shard_counters counters_ VERGE_GUARDED_BY(lock_);
-    atomic<std::uint32_t> ended_{0};  // a futex: changes when a callback ended and somebody waits
     pool pool_ VERGE_GUARDED_BY(lock_){pool::unlimited, this};  // ids lead to this shard
     // After the pool: destroyed first, so that no timer of a dead slot is linked.
     timing_wheel<entry> wheel_ VERGE_GUARDED_BY(lock_);
+    std::size_t running_ VERGE_GUARDED_BY(lock_) = 0;
+    atomic<std::uint32_t> ended_{0};  // a futex: changes when a callback ended and somebody waits
 };
 
 }  // namespace detail

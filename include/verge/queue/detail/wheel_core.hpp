@@ -19,8 +19,9 @@
 //       slot in use, or into that slot while it is being emptied; neither changes any other
 //       timer's digits, so W1 is kept without touching them.
 //   W2  Equal deadlines stand in one list (by W1), in the order in which they were armed.
-//   W3  sorted_ bit: the list is in order of deadline.  least_first_ bit: the list's first has the
-//       least deadline of the list; sorted_ implies it.  On level 0 both hold by nature.
+//   W3  The last of a slot's list, and no other timer, has is_last in its home_, and there says two
+//       things of its list.  in_order: it is in order of deadline.  least_first: its first has the
+//       least deadline; in_order implies it.  On level 0 both hold by nature.
 //   W4  now_ >= elapsed_.  Timers with deadline <= now_ stand in due_, fresh_, or (only while
 //       behind_, that is after an advance that ran out of budget) in slots.
 //   W5  due_ holds what this advance fires next.  fresh_ holds what was armed at or before now_:
@@ -28,6 +29,9 @@
 //
 // A list in a slot is a ring without a sentinel: the slot holds its last, whose next_ is the first.
 // That halves the size of an empty wheel.  due_, fresh_ and parked_ have sentinels.
+//
+// What is known of a list stands in its last timer, because whoever links or unlinks a neighbour
+// has that at hand: a cancel in the middle or at the front finds out neither level nor slot.
 
 #pragma once
 
@@ -49,6 +53,8 @@ class wheel_core;
 struct wheel_link {
     wheel_link* next_;
     wheel_link* prev_;
+    tick deadline_ = 0;
+    std::uintptr_t home_ = 0;  // the wheel's address and, in its low bits, see W3; 0: not armed
 };
 
 }  // namespace detail
@@ -65,7 +71,7 @@ public:
     wheel_timer& operator=(const wheel_timer&) = delete;
 
     /// Whether it stands in a queue.
-    [[nodiscard]] bool armed() const noexcept { return queue_ != nullptr; }
+    [[nodiscard]] bool armed() const noexcept { return home_ != 0; }
 
     /// The tick it was last armed for.  A deadline in the past counts as the queue's now.
     [[nodiscard]] tick deadline() const noexcept { return deadline_; }
@@ -73,9 +79,6 @@ public:
 private:
     friend class detail::wheel_core;
     inline void disarm() noexcept;
-
-    tick deadline_ = 0;
-    detail::wheel_core* queue_ = nullptr;
 };
 
 namespace detail {
@@ -89,11 +92,10 @@ public:
 
     void arm(wheel_timer& timer, tick deadline) noexcept {
         timer.disarm();
-        timer.queue_ = this;
         ++size_;
-        if (deadline <= now_) {
+        if (deadline <= now_) [[unlikely]] {
             arm_due(timer);
-        } else if (deadline == never_tick) {
+        } else if (deadline == never_tick) [[unlikely]] {
             timer.deadline_ = deadline;
             append(parked_, timer);
         } else {
@@ -108,7 +110,6 @@ public:
             return;
         }
         timer.disarm();
-        timer.queue_ = this;
         ++size_;
         timer.deadline_ = deadline;
         file(timer);
@@ -120,22 +121,13 @@ public:
         wheel_link* const prev = timer.prev_;
         next->prev_ = prev;
         prev->next_ = next;
-        // A timer of due_, fresh_ or parked_ is not found in the slot that its deadline names: its
-        // neighbours stand in its own list.  So no case is needed for them.
-        const place at = place_of(timer.deadline_);
-        wheel_link*& last = last_[at.index()];
-        if (last == &timer) {
-            if (prev == &timer) {
-                last = nullptr;
-                mark_empty(at);
-            } else {
-                last = prev;
-            }
-        } else if (prev == last && (sorted_[at.level] & at.bit()) == 0 &&
-                   as_timer(next).deadline_ != timer.deadline_) {
-            least_first_[at.level] &= ~at.bit();  // the first went: the least is not known now
+        if ((timer.home_ & is_last) != 0) [[unlikely]] {
+            remove_last(timer);
+        } else if ((prev->home_ & (is_last | in_order)) == is_last &&
+                   next->deadline_ != timer.deadline_) {
+            prev->home_ &= ~least_first;  // the first went: the least is not known now
         }
-        timer.queue_ = nullptr;
+        timer.home_ = 0;
         --size_;
     }
 
@@ -155,7 +147,7 @@ public:
             wheel_timer& timer = as_timer(due_.next_);
             due_.next_ = timer.next_;
             timer.next_->prev_ = &due_;
-            timer.queue_ = nullptr;
+            timer.home_ = 0;
             --size_;
             ++fired;
             scope.firing = timer.deadline_;
@@ -166,13 +158,13 @@ public:
     }
 
     [[nodiscard]] std::optional<tick> next_bound() const noexcept {
-        if (due_.next_ != &due_) return as_timer(due_.next_).deadline_;
-        tick bound = fresh_.next_ != &fresh_ ? as_timer(fresh_.next_).deadline_ : never_tick;
+        if (due_.next_ != &due_) return due_.next_->deadline_;
+        tick bound = fresh_.next_ != &fresh_ ? fresh_.next_->deadline_ : never_tick;
         if (levels_ != 0) {
             const place at = first_place();
-            const tick least = (least_first_[at.level] & at.bit()) != 0
-                                   ? as_timer(last_[at.index()]->next_).deadline_
-                                   : start_of(at);
+            const wheel_link* const last = last_[at.index()];
+            const tick least =
+                (last->home_ & least_first) != 0 ? last->next_->deadline_ : start_of(at);
             if (least < bound) bound = least;
         }
         if (bound == never_tick) return std::nullopt;
@@ -187,7 +179,7 @@ public:
     [[nodiscard]] const char* check() const noexcept;
 
     [[nodiscard]] bool owns(const wheel_timer& timer) const noexcept {
-        return timer.queue_ == this;
+        return (timer.home_ & ~tags) == address();
     }
 
     template <class Visit>
@@ -207,6 +199,13 @@ public:
     }
 
 private:
+    friend class verge::wheel_timer;
+
+    static constexpr std::uintptr_t is_last = 1;
+    static constexpr std::uintptr_t in_order = 2;
+    static constexpr std::uintptr_t least_first = 4;
+    static constexpr std::uintptr_t tags = is_last | in_order | least_first;
+
     static constexpr unsigned digit_bits = 6;
     static constexpr unsigned slots = 1U << digit_bits;
     static constexpr unsigned levels = 11;
@@ -243,6 +242,10 @@ private:
         return static_cast<const wheel_timer&>(*link);
     }
 
+    [[nodiscard]] std::uintptr_t address() const noexcept {
+        return reinterpret_cast<std::uintptr_t>(this);
+    }
+
     [[nodiscard]] place place_of(tick deadline) const noexcept {
         const auto top = static_cast<unsigned>(std::bit_width((deadline ^ elapsed_) | 1)) - 1;
         const unsigned level = top / digit_bits;
@@ -267,7 +270,20 @@ private:
         if (occupied_[at.level] == 0) levels_ &= ~(1U << at.level);
     }
 
-    static void append(wheel_link& list, wheel_timer& timer) noexcept {
+    // A timer that was the last of its slot, and is unlinked.
+    void remove_last(wheel_timer& timer) noexcept {
+        const place at = place_of(timer.deadline_);
+        if (timer.prev_ == &timer) {
+            last_[at.index()] = nullptr;
+            mark_empty(at);
+        } else {
+            last_[at.index()] = timer.prev_;
+            timer.prev_->home_ |= timer.home_ & tags;
+        }
+    }
+
+    void append(wheel_link& list, wheel_timer& timer) noexcept {
+        timer.home_ = address();
         timer.next_ = &list;
         timer.prev_ = list.prev_;
         list.prev_->next_ = &timer;
@@ -287,30 +303,31 @@ private:
     void file(wheel_timer& timer) noexcept {
         const place at = place_of(timer.deadline_);
         wheel_link*& last = last_[at.index()];
-        if (last == nullptr) {
+        wheel_link* const old_last = last;
+        if (old_last == nullptr) {
+            timer.home_ = address() | tags;
             timer.next_ = timer.prev_ = &timer;
             last = &timer;
             levels_ |= 1U << at.level;
             occupied_[at.level] |= at.bit();
-            sorted_[at.level] |= at.bit();
-            least_first_[at.level] |= at.bit();
             return;
         }
-        wheel_link* const old_last = last;
         wheel_link* const first = old_last->next_;
         timer.next_ = first;
         timer.prev_ = old_last;
         old_last->next_ = &timer;
         first->prev_ = &timer;
-        const bool known = ((least_first_[at.level] >> at.slot) & 1U) != 0;
-        if (known && timer.deadline_ < as_timer(first).deadline_) [[unlikely]] {
+        const std::uintptr_t known = old_last->home_;
+        if ((known & least_first) != 0 && timer.deadline_ < first->deadline_) [[unlikely]] {
             // Strictly less than all: it stays in front, in order, and W2 cannot be hurt.
+            timer.home_ = address();
             return;
         }
         last = &timer;
+        old_last->home_ = address();
         // Whether it is in order with its neighbour is a matter of chance: no branch on that.
-        const bool disorder = timer.deadline_ < as_timer(old_last).deadline_;
-        sorted_[at.level] &= ~(std::uint64_t{disorder} << at.slot);
+        const std::uintptr_t disorder = timer.deadline_ < old_last->deadline_ ? in_order : 0;
+        timer.home_ = known & ~disorder;
     }
 
     void arm_due(wheel_timer& timer) noexcept;
@@ -326,8 +343,6 @@ private:
     bool behind_ = false;
     std::uint32_t levels_ = 0;  // a bit for each level in use
     std::array<std::uint64_t, levels> occupied_{};
-    std::array<std::uint64_t, levels> sorted_{};
-    std::array<std::uint64_t, levels> least_first_{};
     wheel_link due_{&due_, &due_};
     wheel_link fresh_{&fresh_, &fresh_};
     wheel_link parked_{&parked_, &parked_};  // armed for never
@@ -335,13 +350,15 @@ private:
 };
 
 static_assert(sizeof(wheel_core) <= 8192, "an empty wheel is small");
+static_assert(alignof(wheel_core) >= 8, "its address leaves three bits");
 
 }  // namespace detail
 
 static_assert(sizeof(wheel_timer) == 32);
 
 inline void wheel_timer::disarm() noexcept {
-    if (queue_ != nullptr) queue_->remove(*this);
+    if (home_ == 0) return;
+    reinterpret_cast<detail::wheel_core*>(home_ & ~detail::wheel_core::tags)->remove(*this);
 }
 
 }  // namespace verge
