@@ -94,10 +94,9 @@ private:
     std::uint64_t cancelled_ = 0;
 };
 
+/// On a service that the account outlives: its callbacks count there.
 template <class Service>
-[[nodiscard]] outcome run_rpc(const job& asked) {
-    timer_account account;  // outlives the service, whose callbacks count in it
-    Service service;
+[[nodiscard]] outcome run_rpc_on(Service& service, timer_account& account, const job& asked) {
     thread_run run(asked.params.integer("threads"), asked.seconds, service.thread_id());
     run.execute([&](thread_run::worker& self) {
         rpc_thread<Service> thread(service, asked, account);
@@ -113,6 +112,13 @@ template <class Service>
         thread.drain();
     });
     return {run.figures(), account.lost()};
+}
+
+template <class Service>
+[[nodiscard]] outcome run_rpc(const job& asked) {
+    timer_account account;
+    Service service;
+    return run_rpc_on(service, account, asked);
 }
 
 }  // namespace bench

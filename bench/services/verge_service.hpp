@@ -14,7 +14,10 @@ namespace bench {
 class verge_service {
 public:
     /// `spin` is how long the thread spins before each deadline.
-    explicit verge_service(verge::duration spin = {}) : timers_({.spin = spin}) {
+    explicit verge_service(verge::duration spin = {})
+        : verge_service(verge::timer_thread::options{.spin = spin}) {}
+
+    explicit verge_service(const verge::timer_thread::options& options) : timers_(options) {
         std::promise<int> id;
         timers_.schedule_after({}, [&id] { id.set_value(this_thread_id()); });
         thread_id_ = id.get_future().get();
@@ -47,6 +50,7 @@ public:
     }
 
     [[nodiscard]] int thread_id() const { return thread_id_; }
+    [[nodiscard]] verge::timer_thread& timers() { return timers_; }
 
 private:
     verge::timer_thread timers_;
