@@ -96,7 +96,10 @@ public:
         }
     }
 
-    callback(callback&& other) noexcept { take(other); }
+    callback(callback&& other) noexcept
+        : operations_(std::exchange(other.operations_, nullptr)) {
+        take_callable(other);
+    }
 
     /// The old callable is destroyed last.  Assignment to itself does nothing.
     callback& operator=(callback&& other) noexcept {
@@ -183,6 +186,10 @@ private:
     // Moves what `other` holds into this one, which is empty.
     void take(callback& other) noexcept {
         operations_ = std::exchange(other.operations_, nullptr);
+        take_callable(other);
+    }
+    // The second half: operations_ are the other's by now.
+    void take_callable(callback& other) noexcept {
         if (operations_ == nullptr) return;
         if (operations_->relocate == nullptr) [[likely]] {
             std::memcpy(storage_, other.storage_, capacity);

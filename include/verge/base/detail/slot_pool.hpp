@@ -104,6 +104,9 @@ public:
         return &s->value;
     }
 
+    /// take() gives nothing from now on.
+    void close() noexcept { limit_ = 0; }
+
     /// Whether take() fails because the limit is reached, and not for want of a chunk.
     [[nodiscard]] bool full() const noexcept { return size_ >= limit_; }
 

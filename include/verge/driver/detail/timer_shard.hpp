@@ -122,13 +122,12 @@ public:
     template <class Make, class Place>
     arm_result arm(unsigned self, Make&& make, Place&& place) noexcept {
         const lock_scope hold(lock_, self);
-        if (closed_) [[unlikely]] {
+        entry* const e = pool_.take();
+        if (e == nullptr) [[unlikely]] {
+            if (!closed_) return {};
             ++counters_.rejected;
             return {{}, never_tick, true};
         }
-        entry* const e = pool_.take();
-        if (e == nullptr) [[unlikely]]
-            return {};
         make(static_cast<void*>(std::addressof(e->payload)));
         e->now = state::armed;
         e->over = false;
@@ -286,6 +285,7 @@ public:
         {
             const lock_scope hold(lock_);
             closed_ = true;
+            pool_.close();  // so that arm() need not look at closed_
         }
         typename pool::cursor at;
         for (bool more = true; more;) {
