@@ -10,7 +10,7 @@ class Doctor(unittest.TestCase):
         done = program.run("doctor")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for name in ["clock source", "timer slack", "processors", "memory limit", "futex", "timerfd",
-                     "epoll", "guard pages", "mappings"]:
+                     "epoll", "membarrier", "guard pages", "mappings"]:
             self.assertIn(name, done.stdout)
         self.assertNotIn("\x1b", done.stdout, "no colours in a pipe")
         self.assertTrue(all(len(line) <= 90 for line in done.stdout.splitlines()), done.stdout)

@@ -26,6 +26,7 @@ struct machine_facts {
     bool follows_date = false;  // TFD_TIMER_CANCEL_ON_SET
     bool has_epoll = false;
     bool has_epoll_pwait2 = false;
+    bool has_membarrier = false;          // the expedited one
     bool has_guard_install = false;       // MADV_GUARD_INSTALL
     bool has_huge_pages = false;          // transparent, when asked for
     std::optional<double> sleep_late_us;  // median of short sleeps

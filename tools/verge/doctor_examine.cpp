@@ -12,6 +12,7 @@
 #include <thread>
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -185,6 +186,8 @@ machine_facts examine() {
     const epoll_support epoll = try_epoll();
     facts.has_epoll = epoll.plain;
     facts.has_epoll_pwait2 = epoll.nanoseconds;
+    facts.has_membarrier =
+        ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0U, 0) == 0;
     facts.has_guard_install = try_advice(guard_install);
     const std::string huge = line_of("/sys/kernel/mm/transparent_hugepage/enabled");
     facts.has_huge_pages = !huge.empty() && huge.find("[never]") == std::string::npos;

@@ -15,7 +15,9 @@
 //     }
 //
 // It is for people who write loops: a timer_thread, an event loop and a fiber scheduler stand on
-// it. Threads that arm and cancel meet only in the shard that both use; each thread sticks to one.
+// it. Threads that arm and cancel meet only in the shard that both use; each thread sticks to one,
+// whose lock it then gets without atomic operations (verge/base/detail/biased_lock.hpp); who comes
+// to that shard from outside now and then, as the waiter does, calls membarrier.
 //
 // Not the right tool for a program that just wants a function called later (use timer_thread), nor
 // for one thread alone (use local_timers).

@@ -22,6 +22,7 @@ machine_facts good_machine() {
             .follows_date = true,
             .has_epoll = true,
             .has_epoll_pwait2 = true,
+            .has_membarrier = true,
             .has_guard_install = true,
             .has_huge_pages = true,
             .sleep_late_us = 50};
@@ -73,6 +74,8 @@ TEST(Doctor, WhatCostsSomethingIsNoted) {
     EXPECT_EQ(about(m, "open files").how, verdict::note);
     m.sleep_late_us = 900;
     EXPECT_EQ(about(m, "sleep lateness").how, verdict::note);
+    m.has_membarrier = false;
+    EXPECT_EQ(about(m, "membarrier").how, verdict::note);
     m.thread_limit = 10;
     EXPECT_EQ(about(m, "thread limit").how, verdict::note);
 }
