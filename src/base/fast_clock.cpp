@@ -116,7 +116,7 @@ std::uint64_t anchor_again() noexcept {
 
 }  // namespace
 
-time_point upper_now() noexcept {
+[[gnu::noinline]] time_point upper_now() noexcept {
     const std::uint64_t passed = counter() - own.ticks;
     std::uint64_t ns = 0;
     if (passed < own.window) [[likely]] {

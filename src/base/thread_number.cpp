@@ -11,7 +11,7 @@ constinit thread_local unsigned own_number = 0;  // 0: none yet
 
 }  // namespace
 
-unsigned thread_number() noexcept {
+[[gnu::noinline]] unsigned thread_number() noexcept {
     if (own_number == 0) [[unlikely]] {
         // relaxed: only the number itself matters.
         own_number = numbers_given.fetch_add(1, std::memory_order_relaxed) + 1;

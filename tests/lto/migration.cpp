@@ -5,6 +5,7 @@
 
 #include "migration.hpp"
 
+#include <verge/base/detail/thread_number.hpp>
 #include <verge/fiber/mutex.hpp>
 #include <verge/fiber/scheduler.hpp>
 #include <verge/fiber/this_fiber.hpp>
@@ -27,7 +28,8 @@ namespace {
 constexpr int fiber_count = 32;
 constexpr int rounds = 10'000;
 
-thread_local int here = 0;  // its address says on which thread we are
+thread_local int here = 0;         // its address says on which thread we are
+thread_local unsigned number = 0;  // of this thread, as locks know it
 
 // As anybody must who uses a thread's variables in a fiber: not inlined, and not to be foreseen.
 [[gnu::noinline]] int* address_of_here() {
@@ -37,6 +39,12 @@ thread_local int here = 0;  // its address says on which thread we are
 }
 [[gnu::noinline]] int& own_errno() {
     int* address = &errno;
+    asm volatile("" : "+r"(address));
+    return *address;
+}
+
+[[gnu::noinline]] unsigned& own_number() {
+    unsigned* address = &number;
     asm volatile("" : "+r"(address));
     return *address;
 }
@@ -79,18 +87,18 @@ void throws_and_pauses(int number) {
     expect(std::uncaught_exceptions() == 0, "nothing is in flight");
 }
 
-void wander(int number, fibers::mutex& lock, long& guarded) {
+void wander(int name, fibers::mutex& lock, long& guarded) {
     const fibers::fiber_id id = this_fiber::id();
     const int* thread = address_of_here();
     for (int i = 0; i < rounds; ++i) {
-        own_errno() = number;
+        own_errno() = name;
         // Inlined, each of them, twice in a row: what is found before a switch must not be used
         // after it.
         this_fiber::yield();
         this_fiber::yield();
-        expect(own_errno() == number, "errno is its own");
+        expect(own_errno() == name, "errno is its own");
         expect(this_fiber::id() == id, "it knows itself");
-        if (i % 16 == 0) throws_and_pauses(number);
+        if (i % 16 == 0) throws_and_pauses(name);
         if (i % 64 == 0) this_fiber::sleep_for(std::chrono::microseconds(20));
         {
             const std::lock_guard hold(lock);
@@ -98,6 +106,11 @@ void wander(int number, fibers::mutex& lock, long& guarded) {
             if (i % 4 == 0) this_fiber::yield();
             guarded = before + 1;
         }
+        // What a lock takes for the thread's number decides who may enter.
+        own_number() = detail::thread_number();
+        this_fiber::yield();
+        const unsigned number_here = detail::thread_number();
+        expect(own_number() == 0 || own_number() == number_here, "the thread's number");
         const int* const now_on = address_of_here();
         if (now_on != thread) migrations.fetch_add(1, std::memory_order_relaxed);
         thread = now_on;

@@ -6,7 +6,7 @@
 namespace verge::detail {
 
 /// 1 for the first thread that asks, 2 for the next, and so on; the same for one thread always.
-/// Not inline: code that may move to another thread must not keep the address it reads.
+/// Never inlined: code that may move to another thread must not keep the address it reads.
 [[nodiscard]] unsigned thread_number() noexcept;
 
 }  // namespace verge::detail
