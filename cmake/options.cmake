@@ -35,6 +35,10 @@ endif()
 if(PROJECT_IS_TOP_LEVEL)
     find_program(VERGE_CCACHE ccache)
     if(VERGE_CCACHE)
-        set(CMAKE_CXX_COMPILER_LAUNCHER ${VERGE_CCACHE})
+        # An object of one build folder serves another (shared takes the tests of release), and
+        # precompiled headers are no obstacle.
+        set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1
+            CCACHE_SLOPPINESS=pch_defines,time_macros ${VERGE_CCACHE})
+        add_compile_options("$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
     endif()
 endif()

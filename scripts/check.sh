@@ -17,16 +17,29 @@ for argument; do
     esac
 done
 
-# The last lines say how many tests ran, over all presets, and what failed.
+# begin STAGE: says that it begins; how long the last one took goes into the table.
+doing='' began=0 stages='' fuzz_pid='' finished=false
+begin() {
+    end_stage
+    doing=$* began=$SECONDS
+    step "$*"
+}
+end_stage() {
+    local took=$((SECONDS - began))
+    [ "$took" = 0 ] || stages+=$(printf '%6d s  %s' "$took" "$doing")$'\n'
+}
+
+# The last lines say how long each stage took, how many tests ran, over all presets, and what failed.
 conclude() {
     local status=$?
-    [ "$status" != 0 ] || step "all checks passed"
+    [ -z "$fuzz_pid" ] || kill -- "-$fuzz_pid" 2>/dev/null || true
+    end_stage
+    ! $finished || step "all checks passed"
+    printf '\n%s' "$stages"
     print_results
-    [ "$status" = 0 ] || echo "FAILED: $doing"
+    $finished || echo "FAILED: $doing"   # a signal has no status here
     exit "$status"
 }
-doing=start
-begin() { doing=$*; step "$*"; }
 
 # test_preset PRESET [CTEST ARGUMENT...]
 test_preset() {
@@ -70,22 +83,34 @@ $tested || test_preset dev
 
 begin "each header alone"
 build dev -- all_verify_interface_header_sets
-! $quick || exit 0
+if $quick; then
+    finished=true
+    exit
+fi
 
 test_preset clang-dev
+
+# Any bytes into the request handler of verge serve.  What it finds stays in build/clang-dev/fuzz.
+# It is one thread, so it runs beside clang-tidy, where it has two thirds of a core of two.  It has a
+# process group of its own, which conclude() ends: Ctrl-C does not reach what runs in the background.
+fuzz_seconds=${VERGE_FUZZ_SECONDS:-90}
+begin "fuzz: build"
+build clang-dev -- http_fuzz
+mkdir -p build/clang-dev/fuzz/http
+set -m
+quietly fixed_addresses build/clang-dev/tools/http_fuzz -max_total_time="$fuzz_seconds" \
+    -timeout=20 -max_len=20000 -dict=tests/fuzz/http.dict -artifact_prefix=build/clang-dev/fuzz/ \
+    build/clang-dev/fuzz/http tests/fuzz/corpus &
+fuzz_pid=$!
+set +m
 
 begin clang-tidy
 find src -name '*.cpp' -print0 |
     quietly xargs -0 -r -n 1 -P 2 clang-tidy -p build/clang-dev --quiet
 
-# Any bytes into the request handler of verge serve.  What it finds stays in build/clang-dev/fuzz.
-fuzz_seconds=${VERGE_FUZZ_SECONDS:-60}
-begin "fuzz: HTTP requests, $fuzz_seconds s"
-build clang-dev -- http_fuzz
-mkdir -p build/clang-dev/fuzz/http
-quietly fixed_addresses build/clang-dev/tools/http_fuzz -max_total_time="$fuzz_seconds" \
-    -timeout=20 -max_len=20000 -dict=tests/fuzz/http.dict -artifact_prefix=build/clang-dev/fuzz/ \
-    build/clang-dev/fuzz/http tests/fuzz/corpus
+begin "fuzz: HTTP requests, $fuzz_seconds s, beside clang-tidy"
+wait "$fuzz_pid"
+fuzz_pid=
 
 # The scripts' own tests and the installed files do not depend on the preset: once for each compiler
 # is enough.  The shared library is installed differently.
@@ -99,7 +124,8 @@ for preset in clang-asan clang-tsan; do
     begin "$preset: tests"
     run_tests "$preset" -L unit
 done
-test_preset shared -LE script
+# Its own install, but not the subdirectory, which is built from nothing: dev has done that.
+test_preset shared -LE script -E install/subdirectory
 
 begin "verge-bench --all --quick"
 build release -- verge-bench
@@ -107,3 +133,4 @@ build/release/bench/verge-bench --all --quick
 
 begin "each memory order is needed"
 scripts/mutate_orders.py
+finished=true
