@@ -16,24 +16,38 @@ bool membarrier(int command) noexcept {
     return ::syscall(SYS_membarrier, command, 0U, 0) == 0;
 }
 
-// Set when the kernel, which had a fence, refuses one: no lock leans to anybody from then on.
-constinit std::atomic<bool> refused{false};
+// Whether the kernel has a fence, and has not refused one since: else no lock leans to anybody.
+constinit std::atomic<bool> fence_works{false};
+
+// Before main(): with several threads it takes the kernel some 15 ms, which nobody is to wait for
+// under a lock, and a fork could cut it in two.
+[[maybe_unused]] const bool asked = [] {
+    const int error = errno;
+    // relaxed: it stands for itself.
+    fence_works.store(membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED),
+                      std::memory_order_relaxed);
+    errno = error;
+    return true;
+}();
 
 }  // namespace
 
 bool bias_platform::has_heavy_fence() noexcept {
-    static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-    return registered && !refused.load(std::memory_order_relaxed);  // relaxed: it stands for itself
+    return fence_works.load(std::memory_order_relaxed);  // relaxed: as above
 }
 
 void bias_platform::heavy_fence() noexcept {
     const int error = errno;
     if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
         // The program has put itself into a sandbox since.  A processor does not keep a store to
-        // itself for long, and not over an interrupt: each that is busy has had one by then.
-        refused.store(true, std::memory_order_relaxed);  // relaxed: as above
+        // itself for so long.  Should the sandbox forbid to sleep as well, the pauses do.
+        fence_works.store(false, std::memory_order_relaxed);  // relaxed: as above
         timespec left{0, 20'000'000};
-        while (::nanosleep(&left, &left) != 0 && errno == EINTR) {
+        while (::nanosleep(&left, &left) != 0) {
+            if (errno == EINTR) continue;
+            for (int i = 0; i < 1'000'000; ++i)
+                pause();
+            break;
         }
     }
     errno = error;

@@ -1,20 +1,29 @@
 #include <verge/base/detail/thread_number.hpp>
 
 #include <atomic>
+#include <cstdint>
+
+#include <pthread.h>
 
 namespace verge::detail {
 
 namespace {
 
-std::atomic<unsigned> numbers_given{0};
+std::atomic<std::uint64_t> numbers_given{0};
 constinit thread_local unsigned own_number = 0;  // 0: none yet
+
+// The one thread of a forked child is another than the one that forked: what knows that by its
+// number is to find that it has ended.  Registered before main(), as in slot_registry.cpp.
+[[maybe_unused]] const int new_in_children =
+    ::pthread_atfork(nullptr, nullptr, [] { own_number = 0; });
 
 }  // namespace
 
 [[gnu::noinline]] unsigned thread_number() noexcept {
     if (own_number == 0) [[unlikely]] {
         // relaxed: only the number itself matters.
-        own_number = numbers_given.fetch_add(1, std::memory_order_relaxed) + 1;
+        const std::uint64_t given = numbers_given.fetch_add(1, std::memory_order_relaxed) + 1;
+        own_number = static_cast<unsigned>(given < shared_number ? given : given | shared_number);
     }
     return own_number;
 }

@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -141,6 +142,32 @@ TEST_F(BiasedLock, LeansToAnotherWhenTheLastOwnerHasEnded) {
     take(lock_, first_patience + 1);
     EXPECT_EQ(watched_platform::fences, 1);
     EXPECT_EQ(fences_for_another(), 1);
+}
+
+// A thread of the child that comes by would else be told that the owner, whom the kernel knows by
+// another number there, has ended.
+TEST_F(BiasedLock, InAForkedChildTheForkingThreadIsAnother) {
+    take(lock_, first_patience + 1);
+    const unsigned own = thread_number();
+    const pid_t child = ::fork();
+    if (child == 0) {
+        if (thread_number() == own) ::_exit(1);
+        take(lock_);
+        ::_exit(watched_platform::fences == 1 ? 0 : 2);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_EQ(thread_number(), own);
+}
+
+TEST_F(BiasedLock, ANumberThatSeveralThreadsMayHaveGetsNoBias) {
+    for (int i = 0; i < 4 * first_patience; ++i) {
+        lock_.lock_as(shared_number);
+        lock_.unlock();
+    }
+    EXPECT_EQ(fences_for_another(), 0);
 }
 
 TEST_F(BiasedLock, WithoutTheKernelsFenceItLeansToNobody) {

@@ -36,6 +36,7 @@
 
 #pragma once
 
+#include <verge/base/detail/assert.hpp>
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/base/detail/thread_annotations.hpp>
 #include <verge/base/detail/thread_number.hpp>
@@ -47,7 +48,7 @@ namespace verge::detail {
 
 /// What a biased lock needs from below.  The tests supply a model.
 struct bias_platform : spin_platform {
-    /// The number of the calling thread; not 0.
+    /// The number of the calling thread; not 0.  From shared_number on it gets no bias.
     static std::uint32_t self() noexcept { return thread_number(); }
 
     /// A fence for the calling thread, as far as others call heavy_fence().
@@ -84,6 +85,8 @@ public:
     void lock_as(std::uint32_t self) noexcept VERGE_ACQUIRE() {
         // relaxed: a first look.
         if (bias_.load(std::memory_order_relaxed) == self) [[likely]] {
+            VERGE_ASSERT(inside_.load(std::memory_order_relaxed) == 0,  // relaxed: its own
+                         "a lock is taken twice by one thread");
             // relaxed, twice: a fence is between them; pairs with the one in take_back().
             inside_.store(1, std::memory_order_relaxed);
             Platform::light_fence();
@@ -125,10 +128,14 @@ private:
     }
 
     void lean_to(std::uint32_t self) noexcept {
-        if (!Platform::has_heavy_fence()) return;
-        if (owner_ != 0 && !Platform::has_ended(owner_kernel_number_)) {
-            lose_patience();
-            return;
+        if (!Platform::has_heavy_fence() || self >= shared_number) return;
+        if (owner_ != 0) {
+            if (!Platform::has_ended(owner_kernel_number_)) {
+                lose_patience();
+                return;
+            }
+            // relaxed: it has ended; in a forked child perhaps when it had just written 1.
+            inside_.store(0, std::memory_order_relaxed);
         }
         owner_ = self;
         owner_kernel_number_ = Platform::kernel_number();
