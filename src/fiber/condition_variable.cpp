@@ -1,4 +1,4 @@
-#include "fiber/fiber_record.hpp"
+#include <verge/base/detail/assert.hpp>
 #include <verge/fiber/condition_variable.hpp>
 
 #include <cstddef>
@@ -18,13 +18,18 @@ wait_result condition_variable::wait_with(mutex& held, time_point deadline) {
         // release: after mutex_; pairs with the acquire in notify_all().
         word_.fetch_add(1, std::memory_order_release);
     }
-    // Locks again at the end, if it was unlocked.  A waiter may have been moved to the mutex's
-    // word.
+    // Locks again at the end, if it was unlocked: as one that has waited for the mutex, unless it
+    // is known that the waiter was never moved there (C3).
     class relock {
     public:
         explicit relock(mutex& held) noexcept : held_(held) {}
         ~relock() {
-            if (unlocked_) held_.lock_contended();
+            if (!unlocked_) return;
+            if (moved) {
+                held_.lock_contended();
+            } else {
+                held_.lock();
+            }
         }
         relock(const relock&) = delete;
         relock& operator=(const relock&) = delete;
@@ -32,6 +37,8 @@ wait_result condition_variable::wait_with(mutex& held, time_point deadline) {
             unlocked_ = true;
             held_.unlock();
         }
+
+        bool moved = true;
 
     private:
         mutex& held_;
@@ -42,10 +49,11 @@ wait_result condition_variable::wait_with(mutex& held, time_point deadline) {
         [](void* context) noexcept { static_cast<relock*>(context)->unlock(); }, &scope};
     // relaxed: as mutex_.  It changes only if another mutex is used meanwhile, which is forbidden.
     const std::uint32_t expected = word_.load(std::memory_order_relaxed);
-    const detail::wait_scope showing(detail::current(), wait_kind::condition);
-    const wait_result why = detail::wait_linked(word_, expected, deadline, unlock);
-    VERGE_ASSERT(why != wait_result::changed, "verge: a condition_variable used with two mutexes");
-    return why == wait_result::changed ? wait_result::notified : why;
+    const detail::linked_result ended = detail::wait_linked(word_, expected, deadline, unlock);
+    scope.moved = ended.moved;
+    VERGE_ASSERT(ended.why != wait_result::changed,
+                 "verge: a condition_variable used with two mutexes");
+    return ended.why == wait_result::changed ? wait_result::notified : ended.why;
 }
 
 void condition_variable::notify_all() noexcept {

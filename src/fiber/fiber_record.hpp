@@ -80,8 +80,8 @@ struct fiber_record final : parkable {
         kind = on;
         kind_ = on == stack_kind::native ? parkable_kind::native : parkable_kind::fiber;
         started = false;
-        // relaxed, three times: it is published by the queue that it is put into.
-        requests_.store(0, std::memory_order_relaxed);
+        if (requests() != 0) cell_.take_away(park_cell::all_requests);
+        // relaxed, twice: it is published by the queue that it is put into.
         waits_for.store(wait_kind::nothing, std::memory_order_relaxed);
         end.store(joinable ? 0 : detached, std::memory_order_relaxed);
         own_stack = nullptr;
@@ -138,13 +138,24 @@ struct fiber_record final : parkable {
 /// Shows what a fiber waits for, while it does.
 class wait_scope {
 public:
-    wait_scope(parkable& self, wait_kind what) noexcept;
-    ~wait_scope();
+    wait_scope(parkable& self, wait_kind what) noexcept {
+        if (!self.is_fiber()) return;
+        auto& fiber = static_cast<fiber_record&>(self);
+        // A join says more than the word that it waits on.  relaxed, twice: something to show.
+        if (fiber.waits_for.load(std::memory_order_relaxed) != wait_kind::nothing) return;
+        fiber.waits_for.store(what, std::memory_order_relaxed);
+        fiber_ = &fiber;
+    }
+    ~wait_scope() {
+        // relaxed: as above.
+        if (fiber_ != nullptr)
+            fiber_->waits_for.store(wait_kind::nothing, std::memory_order_relaxed);
+    }
     wait_scope(const wait_scope&) = delete;
     wait_scope& operator=(const wait_scope&) = delete;
 
 private:
-    fiber_record* fiber_;
+    fiber_record* fiber_ = nullptr;
 };
 
 /// Destroys a fiber-local value of this key.

@@ -14,8 +14,9 @@ constinit thread_local thread_parkable own_parkable;
 wake_reason block_thread(parkable& self, verge::parker& parker, parkable::epoch of,
                          time_point deadline) noexcept {
     worker::pay_debts();
-    // Every claim of another is followed by one unpark(), which must be awaited: it is the last
-    // that the claimer does with this thread.
+    if (!self.commit(of)) return self.finish();
+    // Every claim of another that found it parked is followed by one unpark(), which must be
+    // awaited: it is the last that the claimer does with this thread.
     if (!parker.park(deadline) && self.claim(of, wake_reason::timed_out) == claim_result::lost) {
         static_cast<void>(parker.park(never));
     }
@@ -36,7 +37,7 @@ wake_reason suspend_fiber(fiber_record& self, parkable::epoch of, time_point dea
                                     "verge: the timer thread takes no timer");
         }
     } catch (...) {
-        if (self.abandon(of)) throw;
+        if (self.claim(of, wake_reason::timed_out) != claim_result::lost) throw;
         return self.finish();  // somebody has ended the wait already: that is not to be lost
     }
     worker::park(self, of);

@@ -20,7 +20,9 @@ namespace {
 
 using lock_scope = verge::detail::lock_scope<verge::detail::spin_lock>;
 
-constexpr int guard_install = 102;  // MADV_GUARD_INSTALL, which older headers lack
+// MADV_GUARD_INSTALL and MADV_POPULATE_READ, which older headers lack.
+constexpr int guard_install = 102;
+constexpr int populate_read = 22;
 
 constexpr std::size_t largest_stack = std::size_t{1} << 30;
 constexpr std::size_t first_region = std::size_t{1} << 26;
@@ -108,13 +110,17 @@ stack_pool::~stack_pool() {
         unmap(std::exchange(regions_, regions_->next));
 }
 
-// Which guard this kernel has.  If it refuses a page to try with, take() will find out.
+// Which guard this kernel has.  If it refuses a page to try with, take() will find out.  Some that
+// only look like a kernel (qemu-user) take any advice and do nothing: there, a page with a guard
+// can be read in.
 guard_kind stack_pool::probe() const noexcept {
     void* const page = system_.map(page_);
     if (page == MAP_FAILED) return guard_kind::madvise;
-    const bool unknown = system_.advise(page, page_, guard_install) != 0 && errno == EINVAL;
+    const bool taken = system_.advise(page, page_, guard_install) == 0;
+    const bool without_effect =
+        taken ? system_.advise(page, page_, populate_read) == 0 : errno == EINVAL;
     system_.unmap(page, page_);
-    return unknown ? guard_kind::mprotect : guard_kind::madvise;
+    return without_effect ? guard_kind::mprotect : guard_kind::madvise;
 }
 
 // ---- taking -------------------------------------------------------------------------------------

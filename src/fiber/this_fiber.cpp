@@ -25,21 +25,6 @@ std::vector<local_destructor> keys;  // under keys_lock; nullptr: free
 
 }  // namespace
 
-wait_scope::wait_scope(parkable& self, wait_kind what) noexcept : fiber_(current_fiber()) {
-    // relaxed, twice: something to show.
-    if (fiber_ != &self ||
-        fiber_->waits_for.load(std::memory_order_relaxed) != wait_kind::nothing) {
-        fiber_ = nullptr;  // a join says more than the word that it waits on
-        return;
-    }
-    fiber_->waits_for.store(what, std::memory_order_relaxed);
-}
-
-wait_scope::~wait_scope() {
-    // relaxed: as above.
-    if (fiber_ != nullptr) fiber_->waits_for.store(wait_kind::nothing, std::memory_order_relaxed);
-}
-
 std::size_t new_local_key(local_destructor destroy) {
     const std::lock_guard hold(keys_lock);
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -102,32 +87,20 @@ void yield() noexcept {
 
 sleep_result sleep_until(time_point deadline) {
     parkable& self = detail::current();
-    for (;;) {
-        const parkable::epoch of = self.begin_wait(true);
-        bool elapsed = false;
-        if (self.asked_to_return()) {
-            // One that was claimed meanwhile is awaited, see wait.cpp.
-            if (!self.abandon(of)) self.suspend(of, never);
-        } else if (deadline <= steady_source{}.now()) {
-            elapsed = self.abandon(of);
-            if (elapsed) {
-                yield();
-            } else {
-                self.suspend(of, never);
-            }
-        } else {
-            const detail::wait_scope showing(self, wait_kind::sleep);
-            elapsed = self.suspend(of, deadline) == detail::wake_reason::timed_out;
+    const parkable::epoch of = self.begin_wait(true);
+    if (self.requests() == 0) {
+        if (deadline <= steady_source{}.now()) {
+            yield();
+            return sleep_result::elapsed;
         }
-        if (elapsed) return sleep_result::elapsed;
-        const std::uint32_t requests = self.requests();
-        if ((requests & parkable::stop_request) != 0) return sleep_result::stopped;
-        if (requests != 0) {
-            self.consume_interrupt();
-            return sleep_result::interrupted;
+        const detail::wait_scope showing(self, wait_kind::sleep);
+        if (self.suspend(of, deadline) == detail::wake_reason::timed_out) {
+            return sleep_result::elapsed;
         }
-        // An interrupt that was reported before: sleep on.
     }
+    if ((self.requests() & parkable::stop_request) != 0) return sleep_result::stopped;
+    self.consume_interrupt();
+    return sleep_result::interrupted;
 }
 
 sleep_result sleep_for(duration d) {

@@ -85,8 +85,7 @@ bucket& lock_home(waiter& w) noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
     }
 }
 
-// Nothing if the interrupt that ended the wait was reported before.
-std::optional<wait_result> result_of(wake_reason why, parkable& self) noexcept {
+wait_result result_of(wake_reason why, parkable& self) noexcept {
     switch (why) {
         case wake_reason::notified:
             return wait_result::notified;
@@ -95,11 +94,7 @@ std::optional<wait_result> result_of(wake_reason why, parkable& self) noexcept {
         case wake_reason::interrupted:
             break;
     }
-    const std::uint32_t requests = self.requests();
-    if ((requests & parkable::stop_request) != 0) return wait_result::stopped;
-    // An interrupter sets its request first and claims later: the wait before this one may have
-    // consumed the request.
-    if (requests == 0) return std::nullopt;
+    if ((self.requests() & parkable::stop_request) != 0) return wait_result::stopped;
     self.consume_interrupt();
     return wait_result::interrupted;
 }
@@ -107,37 +102,30 @@ std::optional<wait_result> result_of(wake_reason why, parkable& self) noexcept {
 // Why a change of the word followed by a notify is not lost: the waiter reads the word under the
 // bucket's lock, and the notifier takes that lock after the change.  If the notifier is first, the
 // waiter sees the change; if it is second, it sees the waiter.
-//
-// A wait that cannot be taken back was claimed by an interrupter.  It is not enough to finish() it:
-// a thread must await the unpark() that follows the claim, or its next wait would end by it.
-// suspend() does, and returns at once otherwise.
-std::optional<wait_result> wait_once(parkable& self, word_type& word, std::uint32_t expected,
-                                     time_point deadline, bool interruptible,
-                                     detail::linked_hook hook,
-                                     bool& begun) VERGE_NO_THREAD_SAFETY_ANALYSIS {
+detail::linked_result wait_on(word_type& word, std::uint32_t expected, time_point deadline,
+                              bool interruptible, wait_kind kind,
+                              detail::linked_hook hook) VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    parkable& self = detail::current();
     bucket& b = bucket_of(word);
     waiter w{.who = &self, .epoch = self.begin_wait(interruptible), .word = &word, .home = &b};
-    if (interruptible && self.asked_to_return()) {
-        if (!self.abandon(w.epoch)) static_cast<void>(self.suspend(w.epoch, never));
-        return result_of(wake_reason::interrupted, self);
+    if (interruptible && self.requests() != 0) {
+        return {.why = result_of(wake_reason::interrupted, self)};
     }
     b.lock.lock();
-    b.link(w);
     // acquire: who does not wait goes on with what was written before the change.
     if (word.load(std::memory_order_acquire) != expected) {
-        b.unlink(w);
         b.lock.unlock();
-        if (self.abandon(w.epoch)) return wait_result::changed;
-        return result_of(self.suspend(w.epoch, never), self);
+        return {.why = wait_result::changed};
     }
+    b.link(w);
     b.lock.unlock();
-    begun = true;
     if (hook.call != nullptr) hook.call(hook.context);
     const auto leave_queue = [&]() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         bucket& home = lock_home(w);
         if (w.linked) home.unlink(w);
         home.lock.unlock();
     };
+    const detail::wait_scope showing(self, kind);
     wake_reason why{};
     try {
         why = self.suspend(w.epoch, deadline);
@@ -146,37 +134,22 @@ std::optional<wait_result> wait_once(parkable& self, word_type& word, std::uint3
         throw;
     }
     if (why != wake_reason::notified) leave_queue();  // a notifier has unlinked it
-    return result_of(why, self);
-}
-
-wait_result wait_on(word_type& word, std::uint32_t expected, time_point deadline,
-                    bool interruptible, detail::linked_hook hook = {}) {
-    parkable& self = detail::current();
-    const detail::wait_scope showing(self, wait_kind::word);
-    for (;;) {
-        bool begun = false;
-        if (const auto result =
-                wait_once(self, word, expected, deadline, interruptible, hook, begun)) {
-            return *result;
-        }
-        // Ended for nothing: it waits on, unless the hook has been called, which is called once.
-        if (begun && hook.call != nullptr) return wait_result::notified;
-    }
+    return {.why = result_of(why, self), .moved = w.word != &word};
 }
 
 }  // namespace
 
 wait_result wait(word_type& word, std::uint32_t expected, time_point deadline) {
-    return wait_on(word, expected, deadline, true);
+    return wait_on(word, expected, deadline, true, wait_kind::word, {}).why;
 }
 
-wait_result detail::wait_linked(word_type& word, std::uint32_t expected, time_point deadline,
-                                linked_hook hook) {
-    return wait_on(word, expected, deadline, true, hook);
+detail::linked_result detail::wait_linked(word_type& word, std::uint32_t expected,
+                                          time_point deadline, linked_hook hook) {
+    return wait_on(word, expected, deadline, true, wait_kind::condition, hook);
 }
 
 wait_result wait_uninterrupted(word_type& word, std::uint32_t expected, time_point deadline) {
-    return wait_on(word, expected, deadline, false);
+    return wait_on(word, expected, deadline, false, wait_kind::word, {}).why;
 }
 
 namespace {

@@ -25,8 +25,8 @@ from gdb.unwinder import Unwinder, register_unwinder
 
 DETAIL = "verge::fibers::detail::"
 
-# States of a wait: park_cell.hpp.  Bits of `end`: fiber_record.hpp.
-STATE_MASK, PARKING, PARKED = 3, 1, 2
+# A bit of a wait: park_cell.hpp.  Bits of `end`: fiber_record.hpp.
+PARKED = 1
 FINISHED = 2
 
 
@@ -191,7 +191,7 @@ class Fiber:
                 word(stack + layout.stack_top.offset),
             )
         reason = layout.reasons.get(layout.waits_for.of(record), "?")
-        waits = integer(record, layout.cell.offset) & STATE_MASK in (PARKING, PARKED)
+        waits = integer(record, layout.cell.offset) & PARKED != 0
         if not self.started:
             self.state = "new"
         elif runs_on and not (self.kind == "native" and waits):

@@ -34,6 +34,7 @@
 //       So a waiter that is linked to word_ while word_ has a value waits with the mutex of that
 //       value.
 //   C3  Waiters moved to the mutex's word lock it as those do who waited for it, see mutex, M2.
+//       Others lock it as anybody does: then its unlock need not look for waiters.
 //
 // Memory orders
 //   word_ is written with release after mutex_ and read with acquire before it: who reads a value

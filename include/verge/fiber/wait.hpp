@@ -69,11 +69,16 @@ struct linked_hook {
     void* context = nullptr;
 };
 
+struct linked_result {
+    wait_result why;
+    bool moved = false;  ///< requeue() let it wait on another word, and it has not come back.
+};
+
 /// wait(), which calls the hook once no notify can miss the waiter, and reads the word no more
 /// after that.  The hook may notify, and must not wait.  Not called if the wait does not begin:
 /// the word has changed, or an interrupt was there already.
-wait_result wait_linked(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
-                        time_point deadline, linked_hook hook);
+linked_result wait_linked(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                          time_point deadline, linked_hook hook);
 
 /// How many wait on the word at this moment: for tests, and people who look.
 [[nodiscard]] std::size_t waiters_of(const std::atomic<std::uint32_t>& word) noexcept;

@@ -84,6 +84,32 @@ TYPED_TEST(ConditionVariable, NotifyAllWithoutTheMutexWakesAllToo) {
     changed.notify_all();
 }
 
+// One that is woken while the mutex is free, and was not moved to it, leaves nothing for its unlock
+// to look for.  One that was moved may not be the last: its unlock looks.
+TYPED_TEST(ConditionVariable, OnlyWhoWasMovedLooksForOthersAtTheUnlock) {
+    constexpr std::uint32_t held = 1;
+    constexpr std::uint32_t contended = 2;
+    for (const bool all : {false, true}) {
+        mutex m;
+        condition_variable changed;
+        team<TypeParam> many;
+        many.start_waiting(changed, 1, [&] {
+            unique_lock lock(m);
+            EXPECT_EQ(changed.wait(lock), wait_result::notified);
+            EXPECT_EQ(word_of(m).load(), all ? contended : held);
+        });
+        if (all) {
+            const std::lock_guard hold(m);
+            changed.notify_all();
+        } else {
+            while (!m.try_lock())
+                TypeParam::yield();
+            m.unlock();  // it waits, and has unlocked
+            changed.notify_one();
+        }
+    }
+}
+
 TYPED_TEST(ConditionVariable, NotifyWithNobodyThereIsForgotten) {
     mutex m;
     condition_variable changed;

@@ -325,6 +325,50 @@ TEST(Execution, KeepsRegistersAsAProgramThatDoesNotSwitch) {
         EXPECT_EQ(results[i], random_program(seeds[i], 500, [] {}));
 }
 
+#ifdef __aarch64__
+// Puts values into all floating-point registers that a function must preserve, calls f(argument),
+// and takes from them what is there then.  The operands stand in general ones that it preserves.
+[[gnu::noinline]] void through_registers(std::array<double, 8>& values, void (*f)(void*),
+                                         void* argument) {
+    __asm__ volatile(
+        "ldp d8, d9, [%0]\n\t"
+        "ldp d10, d11, [%0, #16]\n\t"
+        "ldp d12, d13, [%0, #32]\n\t"
+        "ldp d14, d15, [%0, #48]\n\t"
+        "mov x0, %2\n\t"
+        "blr %1\n\t"
+        "stp d8, d9, [%0]\n\t"
+        "stp d10, d11, [%0, #16]\n\t"
+        "stp d12, d13, [%0, #32]\n\t"
+        "stp d14, d15, [%0, #48]"
+        :
+        : "r"(values.data()), "r"(f), "r"(argument)
+        : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",
+          "x14", "x15", "x16", "x17", "x18", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
+          "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20",
+          "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc",
+          "memory");
+}
+
+TEST(Execution, KeepsTheFloatingPointRegistersThatAFunctionMust) {
+    constexpr std::array<double, 8> mine{1, 2, 3, 4, 5, 6, 7, 8};
+    constexpr std::array<double, 8> its{-1, -2, -3, -4, -5, -6, -7, -8};
+    auto found_by_it = its;
+    auto found_by_me = mine;
+    coroutine fiber([&](coroutine& self) {
+        through_registers(
+            found_by_it, [](void* c) { static_cast<coroutine*>(c)->suspend(); }, &self);
+    });
+    for (int i = 0; i < 2; ++i) {
+        through_registers(
+            found_by_me, [](void* c) { static_cast<coroutine*>(c)->resume(); }, &fiber);
+        EXPECT_EQ(found_by_me, mine);
+    }
+    EXPECT_TRUE(fiber.done());
+    EXPECT_EQ(found_by_it, its);
+}
+#endif
+
 #ifdef VERGE_HAS_BOOST_CONTEXT
 namespace fcontext = boost::context::detail;
 

@@ -65,6 +65,7 @@ struct refusals {
     int refuse_from = 1 << 30;
     int error = ENOMEM;
     bool knows_guards = true;
+    bool only_nods = false;  // takes any advice, and does nothing
     std::size_t largest_map = ~std::size_t{0};
     std::size_t mapped = 0;  // mappings not unmapped
 
@@ -92,6 +93,7 @@ const stack_system strict{
     .advise =
         [](void* begin, std::size_t bytes, int advice) noexcept {
             constexpr int guard_install = 102;
+            if (kernel.only_nods) return 0;
             if (advice == guard_install && !kernel.knows_guards) return errno = EINVAL, -1;
             if (kernel.refuse()) return -1;
             return stack_system::real.advise(begin, bytes, advice);
@@ -257,6 +259,14 @@ TEST_F(StackPoolOnAStrictKernel, FallsBackToMprotect) {
     stack_pool without({.guards = false}, strict);
     EXPECT_EQ(without.stats().guard, guard_kind::none);
     without.give_back(without.take().taken);
+}
+
+// As qemu-user does.
+TEST_F(StackPoolOnAStrictKernel, TrustsNoGuardThatIsNone) {
+    kernel.only_nods = true;
+    stack_pool pool({}, strict);
+    EXPECT_EQ(pool.stats().guard, guard_kind::mprotect);
+    pool.give_back(pool.take().taken);
 }
 
 // Memory was locked after the pool was made, for instance.

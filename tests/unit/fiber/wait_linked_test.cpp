@@ -14,15 +14,15 @@ TYPED_TEST(WaitLinked, ANotifyFromTheHookEndsTheWait) {
             EXPECT_EQ(notify_one(*static_cast<std::atomic<std::uint32_t>*>(context)), 1U);
         },
         &word};
-    EXPECT_EQ(detail::wait_linked(word, 0, never, hook), wait_result::notified);
+    EXPECT_EQ(detail::wait_linked(word, 0, never, hook).why, wait_result::notified);
 }
 
 TYPED_TEST(WaitLinked, TheHookIsNotCalledIfTheWaitDoesNotBegin) {
     const std::atomic<std::uint32_t> word{0};
     const detail::linked_hook hook{[](void*) noexcept { FAIL() << "called"; }, nullptr};
-    EXPECT_EQ(detail::wait_linked(word, 1, never, hook), wait_result::changed);
+    EXPECT_EQ(detail::wait_linked(word, 1, never, hook).why, wait_result::changed);
     interrupt(detail::current());
-    EXPECT_EQ(detail::wait_linked(word, 0, never, hook), wait_result::interrupted);
+    EXPECT_EQ(detail::wait_linked(word, 0, never, hook).why, wait_result::interrupted);
 }
 
 // An interrupt that comes while a wait is being taken back must not wake the next one, which nobody

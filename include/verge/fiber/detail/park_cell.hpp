@@ -5,32 +5,37 @@
 // this word; a claim names the wait by its epoch, so one that comes too late, for a wait that is
 // over, does nothing.
 //
-// States of the word {epoch, interruptible, reason, state}
+// Requests (an interrupt, a stop) outlive waits.  They stand in the same word: who sets one sees in
+// the same step whether there is a wait to end.
 //
-//     running --begin()--> parking --commit()--> parked
-//        ^                    |                     |
-//        |                  claim()               claim(): whoever claims makes it ready
-//        |                    v                     v
-//        +---- finish() --- notified <--------------+
+// States of the word {epoch, parked, interruptible, reason, requests}
 //
-//   running    the owner runs and waits for nothing
-//   parking    the owner has announced the wait and still runs on its stack
-//   parked     the owner has left its stack: it may be made ready
-//   notified   the wait is over; the reason says by whom
+//     {e, awake} --------commit(e)-------> {e, parked}
+//         |                                     |
+//      claim(e), or a commit(e)              claim(e), or a request(): whoever it is
+//      that finds a request                  makes the owner ready
+//         v                                     |
+//     {e + 1, awake, reason} <------------------+
+//
+//   awake    the owner is on its stack, in the wait e or before it
+//   parked   the owner has left its stack: it may be made ready
+//
+// Nobody knows of an epoch before the owner tells it, so a wait begins and ends without a write.
 //
 // Invariants
-//   P1  begin(), abandon() and finish() are the owner's; commit() is called once a wait, by the
-//   code
-//       that runs after the owner has left its stack.
-//   P2  Of all claims on one epoch, and abandon(), exactly one succeeds.
-//   P3  The owner is made ready exactly once a wait: by the claim that found it parked, or by the
-//       commit() that found it notified.  So nobody runs on a stack that is still in use.
+//   P1  begin() and finish() are the owner's.  commit() is called once a wait, by the code that
+//       runs after the owner has left its stack.
+//   P2  Of all claims on one epoch exactly one succeeds: it ends that epoch.
+//   P3  The owner is made ready exactly once a wait: by the claim or request that found it parked,
+//       or by who called the commit() that returned false.  So nobody runs on a stack that is still
+//       in use.
+//   P4  Every write is a read-modify-write.  So a request is not lost: it comes before the commit()
+//       and is seen by it, or after, and sees that the owner is parked.
 //
 // Memory orders
-//   begin() stores with seq_cst before the owner looks at its requests; an interrupter sets a
-//   request, then loads the word, both seq_cst: one of them sees the other.
-//   A claim releases what the claimer wrote, and finish() acquires it.  commit() releases what the
-//   owner left on its stack, and a claim that finds `parked` acquires it.
+//   A claim, or a request, releases what its caller wrote; finish() and requests() acquire it, also
+//   past later writes (P4).  commit() releases what the owner left on its stack, and who finds it
+//   parked acquires that.
 //   tests/model/park_cell_model.cpp explores this source.
 
 #pragma once
@@ -60,106 +65,105 @@ class basic_park_cell {
 public:
     using epoch = std::uint64_t;
 
-    /// Announces a wait.  Returns the epoch that claims must name.
-    [[nodiscard]] epoch begin(bool interruptible) noexcept {
-        // relaxed: only the owner begins waits, and all claims on the last one are over.
-        const epoch next = (word_.load(std::memory_order_relaxed) >> epoch_shift) + 1;
-        // seq_cst: before the look at the requests; pairs with the load in claim_any().
-        word_.store(pack(next, interruptible, parking), std::memory_order_seq_cst);
-        return next;
+    static constexpr std::uint32_t all_requests = 3;
+
+    /// The epoch of the owner's next wait, which claims must name.
+    [[nodiscard]] epoch begin() const noexcept {
+        // relaxed: it changed last by the claim that the owner has seen in finish().
+        return word_.load(std::memory_order_relaxed) >> epoch_shift;
     }
 
-    /// Takes the announcement back.  False if somebody has claimed the wait: then finish().
-    [[nodiscard]] bool abandon(epoch of) noexcept {
-        for (const bool interruptible : {false, true}) {
-            std::uint64_t seen = pack(of, interruptible, parking);
-            // relaxed, twice: it publishes nothing, and who fails acquires in finish().
-            if (word_.compare_exchange_strong(seen, pack(of, false, running),
-                                              std::memory_order_relaxed,
-                                              std::memory_order_relaxed)) {
-                return true;
+    /// Says that the owner has left its stack.  False if the wait is over: make it ready.
+    /// `interruptible`: requests end the wait.
+    [[nodiscard]] bool commit(epoch of, bool interruptible) noexcept {
+        // relaxed: the CAS below decides.
+        std::uint64_t seen = word_.load(std::memory_order_relaxed);
+        while (seen >> epoch_shift == of) {
+            const bool asked = interruptible && (seen & request_mask) != 0;
+            const std::uint64_t next = asked           ? over(seen, wake_reason::interrupted)
+                                       : interruptible ? seen | parked | interruptible_bit
+                                                       : seen | parked;
+            // release: the owner's stack, for who finds it parked.  relaxed on failure: it is
+            // looked at again; and if the wait is over, the caller makes the owner ready, and that
+            // orders it.
+            if (word_.compare_exchange_weak(seen, next, std::memory_order_release,
+                                            std::memory_order_relaxed)) {
+                return !asked;
             }
         }
         return false;
     }
 
-    /// Says that the owner has left its stack.  False if the wait is over: make it ready.
-    [[nodiscard]] bool commit(epoch of) noexcept {
-        // relaxed: the CAS below decides.
-        std::uint64_t seen = word_.load(std::memory_order_relaxed);
-        if (seen >> epoch_shift != of || (seen & state_mask) != parking) return false;
-        // release: the owner's stack, for the claim that finds it parked.  relaxed on failure: the
-        // caller makes the owner ready, and that orders it.
-        return word_.compare_exchange_strong(seen, (seen & ~state_mask) | parked,
-                                             std::memory_order_release, std::memory_order_relaxed);
-    }
-
     /// Ends the wait `of`, if it is not over.
     [[nodiscard]] claim_result claim(epoch of, wake_reason why) noexcept {
-        // relaxed: the CAS in try_claim() decides.
-        return try_claim(word_.load(std::memory_order_relaxed), of, why);
-    }
-
-    /// Ends whatever interruptible wait there is.
-    [[nodiscard]] claim_result interrupt() noexcept {
-        // seq_cst: after the request was set; pairs with the store in begin().
-        const std::uint64_t seen = word_.load(std::memory_order_seq_cst);
-        if ((seen & interruptible_bit) == 0) return claim_result::lost;
-        return try_claim(seen, seen >> epoch_shift, wake_reason::interrupted);
-    }
-
-    /// Whether a claim has ended the wait `of`.
-    [[nodiscard]] bool claimed(epoch of) const noexcept {
-        // acquire: pairs with the release in try_claim().
-        const std::uint64_t seen = word_.load(std::memory_order_acquire);
-        return seen >> epoch_shift == of && (seen & state_mask) == notified;
-    }
-
-    /// The owner goes on.  Precondition: a claim has ended the wait.
-    wake_reason finish() noexcept {
-        // acquire: pairs with the release in try_claim().
-        const std::uint64_t seen = word_.load(std::memory_order_acquire);
-        // relaxed: nobody claims a wait that is over.
-        word_.store(seen & ~(state_mask | interruptible_bit), std::memory_order_relaxed);
-        return static_cast<wake_reason>((seen >> reason_shift) & reason_mask);
-    }
-
-private:
-    // Bits: 0-1 state, 2 interruptible, 3-4 reason, 8-63 epoch.
-    static constexpr std::uint64_t running = 0;
-    static constexpr std::uint64_t parking = 1;
-    static constexpr std::uint64_t parked = 2;
-    static constexpr std::uint64_t notified = 3;
-    static constexpr std::uint64_t state_mask = 3;
-    static constexpr std::uint64_t interruptible_bit = 4;
-    static constexpr unsigned reason_shift = 3;
-    static constexpr std::uint64_t reason_mask = 3;
-    static constexpr unsigned epoch_shift = 8;
-
-    static constexpr std::uint64_t pack(epoch of, bool interruptible,
-                                        std::uint64_t state) noexcept {
-        return of << epoch_shift | (interruptible ? interruptible_bit : 0) | state;
-    }
-
-    claim_result try_claim(std::uint64_t seen, epoch of, wake_reason why) noexcept {
-        for (;;) {
-            const std::uint64_t state = seen & state_mask;
-            if (seen >> epoch_shift != of || (state != parking && state != parked)) {
-                return claim_result::lost;
-            }
-            const std::uint64_t over = pack(of, false, notified) | static_cast<std::uint64_t>(why)
-                                                                       << reason_shift;
+        // relaxed: the CAS below decides.
+        std::uint64_t seen = word_.load(std::memory_order_relaxed);
+        while (seen >> epoch_shift == of) {
             // acq_rel: releases what the claimer wrote, for finish(); acquires the owner's stack,
             // which commit() released.  relaxed on failure: it is looked at again.
-            if (word_.compare_exchange_weak(seen, over, std::memory_order_acq_rel,
+            if (word_.compare_exchange_weak(seen, over(seen, why), std::memory_order_acq_rel,
                                             std::memory_order_relaxed)) {
-                return state == parked ? claim_result::ready : claim_result::won;
+                return (seen & parked) != 0 ? claim_result::ready : claim_result::won;
+            }
+        }
+        return claim_result::lost;
+    }
+
+    /// Leaves requests for the owner, and ends its wait, if it is parked in one that they may end.
+    /// Returns `ready` then, else `lost`.
+    [[nodiscard]] claim_result request(std::uint32_t what) noexcept {
+        // relaxed: the CAS below decides.
+        std::uint64_t seen = word_.load(std::memory_order_relaxed);
+        for (;;) {
+            const bool ends = (seen & interruptible_bit) != 0;
+            const std::uint64_t next = ends ? over(seen, wake_reason::interrupted) : seen;
+            // acq_rel, and relaxed on failure: as in claim(), and for requests().
+            if (word_.compare_exchange_weak(seen, next | std::uint64_t{what} << request_shift,
+                                            std::memory_order_acq_rel, std::memory_order_relaxed)) {
+                return ends ? claim_result::ready : claim_result::lost;
             }
         }
     }
 
-    // Written: see P1 and the states.
-    typename Platform::template atomic<std::uint64_t> word_{0};
+    /// Those that were left, and not taken away.
+    [[nodiscard]] std::uint32_t requests() const noexcept {
+        // acquire: pairs with the release in request().
+        return static_cast<std::uint32_t>((word_.load(std::memory_order_acquire) & request_mask) >>
+                                          request_shift);
+    }
+
+    /// Takes requests away.  By the owner, while it is awake.
+    void take_away(std::uint32_t what) noexcept {
+        // relaxed: it reads nothing by it, and publishes nothing.
+        word_.fetch_and(~(std::uint64_t{what} << request_shift), std::memory_order_relaxed);
+    }
+
+    /// The owner goes on: who has ended its wait.  Precondition: somebody has.
+    [[nodiscard]] wake_reason finish() const noexcept {
+        // acquire: pairs with the release in claim() and request().
+        return static_cast<wake_reason>((word_.load(std::memory_order_acquire) & reason_mask) >>
+                                        reason_shift);
+    }
+
+private:
+    // Bits: 0 parked, 1 interruptible (only together with it), 2-3 reason, 4-5 requests, 8-63
+    // epoch.
+    static constexpr std::uint64_t parked = 1;
+    static constexpr std::uint64_t interruptible_bit = 2;
+    static constexpr unsigned reason_shift = 2;
+    static constexpr std::uint64_t reason_mask = std::uint64_t{3} << reason_shift;
+    static constexpr unsigned request_shift = 4;
+    static constexpr std::uint64_t request_mask = std::uint64_t{all_requests} << request_shift;
+    static constexpr unsigned epoch_shift = 8;
+
+    // The next epoch, with the requests that there are.
+    static constexpr std::uint64_t over(std::uint64_t seen, wake_reason why) noexcept {
+        return ((seen >> epoch_shift) + 1) << epoch_shift | (seen & request_mask) |
+               static_cast<std::uint64_t>(why) << reason_shift;
+    }
+
+    // Written: see P1 and the states.  Epochs begin with 1.
+    typename Platform::template atomic<std::uint64_t> word_{std::uint64_t{1} << epoch_shift};
 };
 
 using park_cell = basic_park_cell<>;

@@ -1,17 +1,13 @@
 // verge/fiber/detail/parkable.hpp -- something that can wait: a fiber, or a plain thread.
 //
 //     parkable& self = current();
-//     const auto epoch = self.begin_wait(true);          // announced: claims may come from now on
-//     ... let others know of (self, epoch) ...
+//     const auto epoch = self.begin_wait(true);
+//     ... let others know of (self, epoch): claims may come from now on ...
 //     const wake_reason why = self.suspend(epoch, deadline);
 //
 // Requests outlive waits: an interrupt that finds nobody waiting is remembered for the next wait
-// that can be interrupted.
-//
-// Memory orders
-//   requests  set with seq_cst before the look at the cell; read with seq_cst after the cell was
-//   set
-//             to parking: see park_cell.hpp.
+// that can be interrupted.  What settles who ends a wait, and with which memory orders:
+// park_cell.hpp.
 
 #pragma once
 
@@ -20,7 +16,6 @@
 #include <verge/base/parker.hpp>
 #include <verge/fiber/detail/park_cell.hpp>
 
-#include <atomic>
 #include <cstdint>
 
 namespace verge::fibers::detail {
@@ -42,10 +37,11 @@ public:
     static constexpr std::uint32_t interrupt_request = 1;  // consumed by the wait that it ends
     static constexpr std::uint32_t stop_request = 2;       // stays
 
-    /// Announces a wait.
+    /// Begins a wait.  It may be given up as long as nobody knows of its epoch.
     [[nodiscard]] epoch begin_wait(bool interruptible) noexcept {
         assert_may_suspend();
-        return cell_.begin(interruptible);
+        interruptible_ = interruptible;
+        return cell_.begin();
     }
 
     /// Scopes in which the owner must not suspend (no_suspend.hpp).  By the owner.
@@ -55,12 +51,8 @@ public:
         VERGE_ASSERT(no_suspend_ == 0, "verge: a wait inside a no_suspend scope");
     }
 
-    /// Whether a request forbids the wait that was announced as interruptible.
-    [[nodiscard]] bool asked_to_return() const noexcept { return requests() != 0; }
-
-    /// Ends the announcement without having suspended.  What ended the wait, if something did.
-    [[nodiscard]] bool abandon(epoch of) noexcept { return cell_.abandon(of); }
-    wake_reason finish() noexcept { return cell_.finish(); }
+    /// Who ended the wait.  By the owner, after that.
+    [[nodiscard]] wake_reason finish() const noexcept { return cell_.finish(); }
 
     /// Leaves the processor until the wait is claimed, or `deadline`.  By the owner.
     /// Throws std::bad_alloc or std::system_error if no timer can be had: then the wait is over.
@@ -68,11 +60,12 @@ public:
 
     /// Ends the wait `of`, if it is not over.  By any thread.  `ready`: then make_ready() it.
     [[nodiscard]] claim_result claim(epoch of, wake_reason why) noexcept {
-        return adjusted(cell_.claim(of, why));
+        return cell_.claim(of, why);
     }
 
-    /// Says that the owner has left its stack.  False if the wait is over: make it ready.
-    [[nodiscard]] bool commit(epoch of) noexcept { return cell_.commit(of); }
+    /// Says that the owner has left its stack, or is about to sleep in the kernel.  False if the
+    /// wait is over: make it ready.  Then, and only then, nobody else does.
+    [[nodiscard]] bool commit(epoch of) noexcept { return cell_.commit(of, interruptible_); }
 
     /// Lets the owner of a wait go on that was claimed with `ready`.
     void make_ready() noexcept;
@@ -86,35 +79,24 @@ public:
 
     /// Sets a request and ends the wait, if it can be interrupted.  By any thread.
     void request(std::uint32_t what) noexcept {
-        // seq_cst: before the look at the cell; pairs with the load in requests().
-        requests_.fetch_or(what, std::memory_order_seq_cst);
-        if (adjusted(cell_.interrupt()) == claim_result::ready) make_ready();
+        if (cell_.request(what) == claim_result::ready) make_ready();
     }
 
-    [[nodiscard]] std::uint32_t requests() const noexcept {
-        // seq_cst: after the cell was set to parking; pairs with the store in request().
-        return requests_.load(std::memory_order_seq_cst);
-    }
+    [[nodiscard]] std::uint32_t requests() const noexcept { return cell_.requests(); }
 
     /// Takes an interrupt away.  By the owner.
-    void consume_interrupt() noexcept {
-        // relaxed: only the owner consumes, and it reads nothing by it.
-        requests_.fetch_and(~interrupt_request, std::memory_order_relaxed);
-    }
+    void consume_interrupt() noexcept { cell_.take_away(interrupt_request); }
+
+    /// Whether it is a fiber_record.
+    [[nodiscard]] bool is_fiber() const noexcept { return kind_ != parkable_kind::thread; }
 
 protected:
     explicit constexpr parkable(parkable_kind kind) noexcept : kind_(kind) {}
     ~parkable() = default;
 
-    // A thread sleeps in the kernel, and must be woken in every case.
-    [[nodiscard]] claim_result adjusted(claim_result result) const noexcept {
-        return result == claim_result::won && kind_ != parkable_kind::fiber ? claim_result::ready
-                                                                            : result;
-    }
-
     park_cell cell_;
-    std::atomic<std::uint32_t> requests_{0};
     parkable_kind kind_;           // changed only while nobody knows of it
+    bool interruptible_ = false;   // the wait; written by the owner, read by commit()
     std::uint8_t no_suspend_ = 0;  // depth of no_suspend scopes; written by the owner
 };
 
