@@ -378,7 +378,8 @@ operation* scheduler::next(thread_info& me, time_point until, bool block) {
         if (me.mine.empty()) me.waits -= inbox_.take(me.mine);
         if (operation* const op = me.mine.pop()) {
             ++me.taken;
-            __builtin_prefetch(me.mine.front());  // another thread wrote it: the next one
+            // The next one may be in another processor's cache.  (Not nullptr: that is slow.)
+            if (!me.mine.empty()) __builtin_prefetch(me.mine.front());
             return op;
         }
     }

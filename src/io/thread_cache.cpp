@@ -90,8 +90,9 @@ constexpr std::size_t room_for(std::size_t index) noexcept {
 // of them it meets the depot once in 32 blocks at most.
 struct shelf {
     block* open = nullptr;
-    std::uint32_t count = 0;  // in `open`
-    std::uint32_t skip = 0;   // how often not to ask the depot, since it had nothing
+    // In `open`.  Of a thread that is new here, or ends: as if it were full.
+    std::uint32_t count = bundle_size;
+    std::uint32_t skip = 0;  // how often not to ask the depot, since it had nothing
     block* full = nullptr;
 };
 
@@ -113,35 +114,57 @@ struct cleaner {
         for (shelf& s : own_cache.shelves) {
             free_bundle(std::exchange(s.open, nullptr));
             free_bundle(std::exchange(s.full, nullptr));
-            s.count = 0;
+            s.count = bundle_size;
         }
     }
     void touch() noexcept { own_cache.registered = true; }
 };
 thread_local cleaner own_cleaner;
 
-// `open` is empty: gets another bundle.  False: there is none.
-bool refill(cache& own, shelf& s, std::size_t index) noexcept {
-    if (own.over) return false;
-    if (s.full != nullptr) {
-        s.open = std::exchange(s.full, nullptr);
-    } else if (s.skip > 0) {
-        --s.skip;
-        return false;
-    } else if (s.open = depots[index].take(); s.open == nullptr) {
-        s.skip = bundle_size;
-        return false;
-    }
-    if (!own.registered) own_cleaner.touch();
-    s.count = bundle_size;
-    return true;
+// Takes the first block of `open`, which is not empty.
+void* take_first(shelf& s) noexcept {
+    block* const first = s.open;
+    s.open = first->next;
+    --s.count;
+    // Another processor may have it: it is here when we want it.  (Not nullptr: that is slow.)
+    if (s.open != nullptr) __builtin_prefetch(s.open, 1);
+    return first;
 }
 
-// `open` is full: begins another one.
-void put_away(shelf& s, std::size_t index) noexcept {
+// The rest is out of line, so that the short ways save no registers.
+
+// `open` is empty: gets another bundle, or asks malloc.
+[[gnu::noinline]] void* allocate_slowly(std::size_t index) {
+    cache& own = own_cache;
+    shelf& s = own.shelves[index];
+    if (!own.over) {
+        if (s.full != nullptr) {
+            s.open = std::exchange(s.full, nullptr);
+        } else if (s.skip > 0) {
+            --s.skip;
+        } else if (s.open = depots[index].take(); s.open == nullptr) {
+            s.skip = bundle_size;
+        }
+    }
+    if (s.open == nullptr) return ::operator new(size_of_class(index));
+    if (!own.registered) own_cleaner.touch();
+    s.count = bundle_size;
+    return take_first(s);
+}
+
+// `open` is full, or the thread is new, or it ends.
+[[gnu::noinline]] void deallocate_slowly(void* memory, std::size_t index) noexcept {
+    cache& own = own_cache;
+    if (own.over) {
+        ::operator delete(memory);
+        return;
+    }
+    if (!own.registered) own_cleaner.touch();
+    shelf& s = own.shelves[index];
     block* const last = std::exchange(s.full, std::exchange(s.open, nullptr));
-    s.count = 0;
     if (last != nullptr && !depots[index].give(last, room_for(index))) free_bundle(last);
+    s.open = ::new (memory) block{nullptr};
+    s.count = 1;
 }
 
 }  // namespace
@@ -149,27 +172,19 @@ void put_away(shelf& s, std::size_t index) noexcept {
 void* allocate_cached(std::size_t size) {
     const std::size_t index = class_of(size);
     if (index >= classes) return ::operator new(size);
-    cache& own = own_cache;
-    shelf& s = own.shelves[index];
-    if (s.open == nullptr && !refill(own, s, index)) return ::operator new(size_of_class(index));
-    block* const first = s.open;
-    s.open = first->next;
-    --s.count;
-    // Another thread may have freed it, and written there: it is on its way until we want it.
-    __builtin_prefetch(s.open, 1);
-    return first;
+    shelf& s = own_cache.shelves[index];
+    if (s.open == nullptr) return allocate_slowly(index);
+    return take_first(s);
 }
 
 void deallocate_cached(void* memory, std::size_t size) noexcept {
     const std::size_t index = class_of(size);
-    cache& own = own_cache;
-    if (index >= classes || own.over) {
+    if (index >= classes) {
         ::operator delete(memory);
         return;
     }
-    if (!own.registered) own_cleaner.touch();
-    shelf& s = own.shelves[index];
-    if (s.count == bundle_size) put_away(s, index);
+    shelf& s = own_cache.shelves[index];
+    if (s.count == bundle_size) return deallocate_slowly(memory, index);
     s.open = ::new (memory) block{s.open};
     ++s.count;
 }
