@@ -474,6 +474,9 @@ void scheduler::lead(thread_info& me, time_point until, bool block) {
     thread_info* woken = nullptr;
     if (!empty && mode_ == threading::safe) woken = pop_idle();
     const bool may_sleep = blocked_;
+    // Nobody else sees what this thread holds: it stays active, or that would not count as work.
+    const std::ptrdiff_t holds = mode_ != threading::safe && !empty ? 1 : 0;
+    active_ += holds;
     lock_.unlock();
     finish(woken, false);
     ready_sink sink;
@@ -482,6 +485,7 @@ void scheduler::lead(thread_info& me, time_point until, bool block) {
     reactor_.load(std::memory_order_relaxed)->wait(limit, &sink, me.punctual ? &me.slack : nullptr);
     const bool soon = may_sleep && sink.count == 0 && steady_source{}.now() - now < short_sleep;
     lock_.lock();
+    active_ -= holds;
     leading_ = false;
     blocked_ = false;
     if (may_sleep) spin_next_ = soon && !(queue_.empty() && inbox_.empty());

@@ -414,6 +414,33 @@ struct a_post_before_the_end : loop_suite<a_post_before_the_end, 2> {
     }
 };
 
+// More jobs than run before the reactor is looked at, and the end of the work meanwhile: all run.
+struct many_posts_before_the_end : loop_suite<many_posts_before_the_end, 2> {
+    static constexpr int count = 66;
+    std::optional<job> jobs[count];
+    void before() {
+        make(threading::single);
+        static_cast<void>(loop->use_reactor());
+        for (auto& j : jobs) {
+            j.emplace();
+            j->write();
+            loop->post(&*j, false);
+        }
+    }
+    void thread(unsigned index) {
+        if (index == 0) return run();
+        for (unsigned i = rl::rand(4 * count); i > 0; --i)
+            yield();
+        user();
+        loop->work_finished();
+    }
+    void after() {
+        for (auto& j : jobs)
+            RL_ASSERT(j->ran == 1);
+        loop_suite::after();
+    }
+};
+
 // Two threads run what is for one, and one of them leaves after a job: the other is woken by those
 // that come then.
 struct a_runner_leaves : loop_suite<a_runner_leaves, 4> {
@@ -688,6 +715,7 @@ int main() {
         explore<posts_wake_runners<2, 2, false>>(random_ones, 10'000) &&
         explore<posts_wake_runners<1, 2, true, threading::single>>(random_ones, 10'000) &&
         explore<a_post_before_the_end>(random_ones, 10'000) &&
+        explore<many_posts_before_the_end>(random_ones, 10'000) &&
         explore<a_runner_leaves>(random_ones, 10'000) &&
         explore<a_wait_follows_a_wait>(random_ones, 10'000) &&
         explore<the_end_wakes_all<false>>(random_ones, 10'000) &&

@@ -212,7 +212,7 @@ private:
     // Of the threads that run; and of those that post, but with an inbox.
     optional_lock lock_;
     op_queue queue_;                 // under lock_, as all up to spinning_
-    std::ptrdiff_t active_ = 0;      // threads inside a handler, or about to be
+    std::ptrdiff_t active_ = 0;      // threads inside a handler, or that hold any
     std::ptrdiff_t waits_ = 0;       // begun by threads that run, less all that ended
     bool leading_ = false;           // a thread runs the reactor
     bool blocked_ = false;           // it may sleep there
