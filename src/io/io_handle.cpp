@@ -70,7 +70,7 @@ void io_handle::cancel(fd_event event, io_operation& op) noexcept {
 }
 
 void io_handle::start(fd_event event, io_operation& op) {
-    loop_.work_started();
+    loop_.wait_begun();
     if (registered_ == nullptr) {
         op.error = error::bad_descriptor;
         static_cast<fd_operation&>(op).finish({}, nullptr);

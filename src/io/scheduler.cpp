@@ -1,3 +1,4 @@
+#include <verge/base/detail/thread_number.hpp>
 #include <verge/io/detail/scheduler.hpp>
 #include <verge/io/detail/timer_service.hpp>
 
@@ -27,11 +28,12 @@ struct scheduler::thread_info {
 
     const scheduler* of;
     thread_info* outer;
-    op_queue mine;            // operations that only this thread takes
-    std::ptrdiff_t work = 0;  // announced here, not yet added to outstanding_
-    bool active = false;      // counted in active_
-    unsigned taken = 0;       // from `mine` without a look at anything else
-    std::size_t grace = 0;    // operations that may still run after the time is up
+    op_queue mine;             // operations that only this thread takes
+    std::ptrdiff_t work = 0;   // guards made here, not yet added to outstanding_
+    std::ptrdiff_t waits = 0;  // begun here, less those that ended here; not yet added to waits_
+    bool active = false;       // counted in active_
+    unsigned taken = 0;        // from `mine` without a look at anything else
+    std::size_t grace = 0;     // operations that may still run after the time is up
     parker sleep;
     thread_info* next_idle = nullptr;
     bool woken = false;
@@ -63,6 +65,7 @@ public:
         // Before what others posted meanwhile: that is the order it would have run in.
         me_.mine.append(of_.queue_);
         of_.queue_.append(me_.mine);
+        of_.leave_inbox();
         of_.unlock_and_wake();
     }
     run_scope(const run_scope&) = delete;
@@ -76,7 +79,9 @@ private:
 scheduler::scheduler(execution_context& context, threading mode)
     : service(context), mode_(mode), lock_(mode != threading::unsafe) {}
 
-scheduler::~scheduler() = default;
+scheduler::~scheduler() {
+    take_inbox(queue_);  // what came after shutdown(): it is destroyed with the queue
+}
 
 void scheduler::shutdown() {
     // Destroying one may post others, and begin others.
@@ -86,6 +91,7 @@ void scheduler::shutdown() {
         op_queue doomed;
         lock_.lock();
         doomed.append(queue_);
+        take_inbox(doomed);
         lock_.unlock();
         if (doomed.empty()) return;
     }
@@ -133,6 +139,10 @@ void scheduler::post(operation* op, bool is_continuation) noexcept {
             return;
         }
     }
+    if (mode_ == threading::single) {
+        if (inbox_.push(op)) wake_sleeper();
+        return;
+    }
     lock_.lock();
     queue_.push(op);
     unlock_and_wake();
@@ -143,14 +153,17 @@ void scheduler::post_announced(op_queue& ops, std::ptrdiff_t count) noexcept {
     if (mode_ != threading::safe) {
         if (thread_info* const me = find(this)) {
             me->mine.append(ops);
-            me->work -= count;
+            me->waits -= count;
             return;
         }
     }
+    if (mode_ == threading::single) {
+        if (inbox_.push_announced(ops)) wake_sleeper();
+        return;
+    }
     lock_.lock();
     queue_.append(ops);
-    // relaxed: under the lock, as every look that decides.
-    outstanding_.fetch_sub(count, std::memory_order_relaxed);
+    waits_ -= count;
     unlock_and_wake();
 }
 
@@ -168,8 +181,38 @@ void scheduler::work_finished() noexcept {
         --me->work;
         return;
     }
-    // relaxed: whoever makes it 0 looks again under the lock.
-    if (outstanding_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
+    // release: who reads the 0 sees what we pushed to the inbox before; pairs with the acquire in
+    // out_of_work().  Whoever makes it 0 looks again under the lock.
+    if (outstanding_.fetch_sub(1, std::memory_order_release) != 1) return;
+    stop_if_out_of_work();
+}
+
+// A cell for the thread that asks, or for it and few others.
+std::atomic<std::ptrdiff_t>& scheduler::own_cell() noexcept {
+    return cells_[thread_number() % cell_count].begun_;
+}
+
+void scheduler::wait_begun() noexcept {
+    if (thread_info* const me = find(this)) {
+        ++me->waits;
+        return;
+    }
+    // relaxed: who begins a wait has work, or the user's order, to keep us running.  What ends that
+    // work comes later here, and is seen to: see out_of_work().
+    own_cell().fetch_add(1, std::memory_order_relaxed);
+}
+
+void scheduler::wait_not_begun() noexcept {
+    if (thread_info* const me = find(this)) {
+        --me->waits;
+        return;
+    }
+    // relaxed: this thread looks itself, under the lock.
+    own_cell().fetch_sub(1, std::memory_order_relaxed);
+    stop_if_out_of_work();
+}
+
+void scheduler::stop_if_out_of_work() noexcept {
     thread_info* woken = nullptr;
     bool interrupt = false;
     lock_.lock();
@@ -180,8 +223,21 @@ void scheduler::work_finished() noexcept {
 
 // Under the lock.  What a running thread holds is covered by active_.
 bool scheduler::out_of_work() const noexcept {
-    // relaxed: who made it 0 before we took the lock is seen; who does so later looks itself.
-    return active_ == 0 && queue_.empty() && outstanding_.load(std::memory_order_relaxed) == 0;
+    // acquire: pairs with the release in work_finished(), for the looks that follow: a thread that
+    // posted, or began a wait, and then ended the work that had kept us running is seen to have.
+    // Who made it 0 before we took the lock is seen; who does so later looks itself.
+    if (active_ != 0 || !queue_.empty() || outstanding_.load(std::memory_order_acquire) != 0 ||
+        !inbox_.empty()) {
+        return false;
+    }
+    std::ptrdiff_t pending = waits_;
+    for (const cell& c : cells_) {
+        // relaxed: a begin that must be seen came before something that we have seen: the end of
+        // the last work, above; or the end of another wait, which came by the lock or the inbox.
+        // The end of a wait comes after its begin in the same way: none is counted without it.
+        pending += c.begun_.load(std::memory_order_relaxed);
+    }
+    return pending == 0;
 }
 
 // ---- waking -------------------------------------------------------------------------------------
@@ -231,6 +287,29 @@ void scheduler::unlock_and_wake() noexcept {
     if (woken == nullptr && !interrupt && out_of_work()) stop_locked(woken, interrupt);
     lock_.unlock();
     finish(woken, interrupt);
+}
+
+// By who pushed first while the loop slept.
+void scheduler::wake_sleeper() noexcept {
+    bool interrupt = false;
+    lock_.lock();
+    thread_info* const woken = pop_idle();
+    if (woken == nullptr) interrupt = std::exchange(blocked_, false);
+    lock_.unlock();
+    finish(woken, interrupt);
+}
+
+// Under the lock: what is in the inbox, whose work ends by that.
+void scheduler::take_inbox(op_queue& to) noexcept {
+    waits_ -= inbox_.take(to);
+}
+
+// Under the lock: a thread leaves.  Another may sleep, though there should be one only: who pushes
+// is to wake that from now on.
+void scheduler::leave_inbox() noexcept {
+    if (mode_ != threading::single) return;
+    while ((blocked_ || idle_ != nullptr) && !inbox_.fall_asleep())
+        take_inbox(queue_);
 }
 
 void scheduler::stop() noexcept {
@@ -296,8 +375,11 @@ operation* scheduler::next(thread_info& me, time_point until, bool block) {
     }
     // The quick way: this thread is active already, and takes what only it can take.
     if (mode_ != threading::safe && me.active && me.taken < every_) {
+        if (me.mine.empty()) me.waits -= inbox_.take(me.mine);
         if (operation* const op = me.mine.pop()) {
             ++me.taken;
+            // The next one may be in another processor's cache.  (Not nullptr: that is slow.)
+            if (!me.mine.empty()) __builtin_prefetch(me.mine.front());
             return op;
         }
     }
@@ -322,6 +404,7 @@ operation* scheduler::next(thread_info& me, time_point until, bool block) {
 // Under the lock: the thread is out of its handler, and what it announced counts for all.
 void scheduler::settle(thread_info& me) noexcept {
     if (std::exchange(me.active, false)) --active_;
+    waits_ += std::exchange(me.waits, 0);
     if (me.work == 0) return;
     // relaxed: under the lock.
     outstanding_.fetch_add(std::exchange(me.work, 0), std::memory_order_relaxed);
@@ -335,6 +418,7 @@ operation* scheduler::next_slowly(thread_info& me, time_point until, bool block)
         op_queue& from = mode_ != threading::safe ? me.mine : queue_;
         if (mode_ != threading::safe) {
             me.mine.append(queue_);
+            take_inbox(me.mine);
         } else {
             queue_.append(me.mine);
         }
@@ -373,7 +457,9 @@ operation* scheduler::next_slowly(thread_info& me, time_point until, bool block)
 void scheduler::lead(thread_info& me, time_point until, bool block) {
     const bool empty = mode_ != threading::safe ? me.mine.empty() : queue_.empty();
     leading_ = true;
-    if (block && empty && spin_next_ && spin_for_posts()) {
+    if (block && empty &&
+        ((spin_next_ && spin_for_posts()) ||
+         (mode_ == threading::single && !inbox_.fall_asleep()))) {
         leading_ = false;
         return;
     }
@@ -388,6 +474,9 @@ void scheduler::lead(thread_info& me, time_point until, bool block) {
     thread_info* woken = nullptr;
     if (!empty && mode_ == threading::safe) woken = pop_idle();
     const bool may_sleep = blocked_;
+    // Nobody else sees what this thread holds: it stays active, or that would not count as work.
+    const std::ptrdiff_t holds = mode_ != threading::safe && !empty ? 1 : 0;
+    active_ += holds;
     lock_.unlock();
     finish(woken, false);
     ready_sink sink;
@@ -396,13 +485,13 @@ void scheduler::lead(thread_info& me, time_point until, bool block) {
     reactor_.load(std::memory_order_relaxed)->wait(limit, &sink, me.punctual ? &me.slack : nullptr);
     const bool soon = may_sleep && sink.count == 0 && steady_source{}.now() - now < short_sleep;
     lock_.lock();
+    active_ -= holds;
     leading_ = false;
     blocked_ = false;
-    if (may_sleep) spin_next_ = soon && !queue_.empty();
+    if (may_sleep) spin_next_ = soon && !(queue_.empty() && inbox_.empty());
     since_reactor_ = 0;
     me.grace = sink.count > 0 ? sink.count - 1 : 0;  // one is taken now
-    // relaxed: under the lock.
-    outstanding_.fetch_sub(sink.finished, std::memory_order_relaxed);
+    waits_ -= sink.finished;
     (mode_ != threading::safe ? me.mine : queue_).append(sink.ready);
 }
 
@@ -413,16 +502,17 @@ bool scheduler::spin_for_posts() noexcept {
     lock_.unlock();
     for (unsigned i = 0; i < spins; ++i) {
         // relaxed: what it is a sign of is looked at under the lock.
-        if (hint_.load(std::memory_order_relaxed)) break;
+        if (hint_.load(std::memory_order_relaxed) || !inbox_.empty()) break;
         spin_platform::pause();
     }
     lock_.lock();
     spinning_ = false;
-    return !queue_.empty() || stopped();
+    return !queue_.empty() || !inbox_.empty() || stopped();
 }
 
 // Under the lock: sleeps without it until woken, or `until`.
 void scheduler::park(thread_info& me, time_point until) noexcept {
+    if (mode_ == threading::single && !inbox_.fall_asleep()) return;
     me.next_idle = idle_;
     me.woken = false;
     idle_ = &me;

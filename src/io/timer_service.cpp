@@ -7,7 +7,10 @@
 namespace verge::detail {
 
 timer_service::timer_service(execution_context& context)
-    : service(context), loop_(use_service<scheduler>(context)), reactor_(loop_.use_reactor()) {}
+    : service(context),
+      loop_(use_service<scheduler>(context)),
+      reactor_(loop_.use_reactor()),
+      locked_(loop_.has_locks()) {}
 
 timer_service& timer_service::of(scheduler& loop) {
     if (timer_service* const there = loop.timers()) return *there;
@@ -74,8 +77,9 @@ time_point timer_service::expiry(const loop_timer& timer) const noexcept {
 std::size_t timer_service::cancel(loop_timer& timer) noexcept {
     op_queue ended;
     std::size_t count = 0;
+    loop_.expect_post();
     {
-        const lock_scope hold(timer.lock_);
+        const optional_scope hold(timer.lock_, locked_);
         count = take(timer, ended, true);  // the slot stays: see Lazy slots
     }
     loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
@@ -85,7 +89,7 @@ std::size_t timer_service::cancel(loop_timer& timer) noexcept {
 std::size_t timer_service::cancel_one(loop_timer& timer) noexcept {
     op_queue ended;
     {
-        const lock_scope hold(timer.lock_);
+        const optional_scope hold(timer.lock_, locked_);
         wait_operation* const op = timer.waits_.pop();
         if (op == nullptr) return 0;
         end_one(timer, op, ended);
@@ -97,7 +101,7 @@ std::size_t timer_service::cancel_one(loop_timer& timer) noexcept {
 void timer_service::cancel(loop_timer& timer, wait_operation* op) noexcept {
     op_queue ended;
     {
-        const lock_scope hold(timer.lock_);
+        const optional_scope hold(timer.lock_, locked_);
         if (!timer.waits_.remove(op)) return;
         end_one(timer, op, ended);
     }
@@ -116,7 +120,7 @@ void timer_service::end_one(loop_timer& timer, wait_operation* op, op_queue& to)
 void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
     if (closed_) [[unlikely]]
         return op->destroy();
-    loop_.work_started();
+    loop_.wait_begun();
     try {
         while (!try_wait(timer, op, has_slot)) {
             // The reactor has just begun the old slot, and wants the timer's lock to see what it is
@@ -124,13 +128,13 @@ void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
             disarm(slot_of(timer));
         }
     } catch (...) {
-        loop_.work_finished();
+        loop_.wait_not_begun();
         throw;
     }
 }
 
 bool timer_service::try_wait(loop_timer& timer, wait_operation* op, bool has_slot) {
-    const lock_scope hold(timer.lock_);
+    const optional_scope hold(timer.lock_, locked_);
     // With waits the slot is right already.  relaxed: under the lock.
     if (timer.waits_.empty() && (!timer.id_ || !timer.covered_.load(std::memory_order_relaxed)) &&
         !arm(timer)) {
@@ -145,8 +149,8 @@ bool timer_service::try_wait(loop_timer& timer, wait_operation* op, bool has_slo
     return true;
 }
 
-timer_id timer_service::slot_of(loop_timer& timer) noexcept {
-    const lock_scope hold(timer.lock_);
+timer_id timer_service::slot_of(loop_timer& timer) const noexcept {
+    const optional_scope hold(timer.lock_, locked_);
     return timer.id_;
 }
 
@@ -187,7 +191,7 @@ bool timer_service::arm(loop_timer& timer) {
 void timer_service::expired(void* object, timer_id id, time_point deadline, void* sink) {
     loop_timer& timer = *static_cast<loop_timer*>(object);
     auto& to = *static_cast<ready_sink*>(sink);
-    const lock_scope hold(timer.lock_);
+    const optional_scope hold(timer.lock_, to.loop == nullptr || to.loop->has_locks());
     if (timer.id_ != id) return;  // W2
     timer.id_ = {};
     if (timer.waits_.empty()) return;
@@ -211,7 +215,7 @@ void timer_service::expired(void* object, timer_id id, time_point deadline, void
 void timer_service::move(loop_timer& from, loop_timer& to) noexcept {
     timer_id id;
     {
-        const lock_scope hold(from.lock_);
+        const optional_scope hold(from.lock_, locked_);
         // relaxed, all: nobody else uses them.
         to.slack_bits_.store(from.slack_bits_.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);
@@ -228,7 +232,7 @@ void timer_service::move(loop_timer& from, loop_timer& to) noexcept {
     op_queue ended;
     std::size_t count = 0;
     {
-        const lock_scope hold(to.lock_);
+        const optional_scope hold(to.lock_, locked_);
         if (to.waits_.empty()) return;
         if (to.has_slots_) to.waits_.for_each([&](wait_operation& op) { op.set_owner(&to); });
         try {
@@ -245,7 +249,7 @@ void timer_service::destroy(loop_timer& timer) noexcept {
     std::size_t count = 0;
     timer_id id;
     {
-        const lock_scope hold(timer.lock_);
+        const optional_scope hold(timer.lock_, locked_);
         count = take(timer, ended, true);
         id = std::exchange(timer.id_, {});
     }

@@ -1,5 +1,6 @@
 // mutates: src/io/scheduler.cpp src/io/timer_service.cpp
 // mutates: include/verge/io/detail/scheduler.hpp include/verge/io/detail/timer_service.hpp
+// mutates: include/verge/io/detail/op_inbox.hpp
 //
 // Explores the interleavings of threads that run an event loop, post to it, end its work, and arm,
 // cancel, re-arm and destroy its timers.  Exits with 1 and prints the guilty history if an
@@ -391,6 +392,87 @@ struct posts_wake_runners
     }
 };
 
+// A post from outside, and then the end of the work, by the same thread: the job runs before that.
+struct a_post_before_the_end : loop_suite<a_post_before_the_end, 2> {
+    std::optional<job> last;
+    void before() {
+        make(threading::single);
+        static_cast<void>(loop->use_reactor());
+        last.emplace();
+        last->written($) = 0;
+    }
+    void thread(unsigned index) {
+        if (index == 0) return run();
+        user();
+        last->write();
+        loop->post(&*last, false);
+        loop->work_finished();
+    }
+    void after() {
+        RL_ASSERT(last->ran == 1);
+        loop_suite::after();
+    }
+};
+
+// More jobs than run before the reactor is looked at, and the end of the work meanwhile: all run.
+struct many_posts_before_the_end : loop_suite<many_posts_before_the_end, 2> {
+    static constexpr int count = 66;
+    std::optional<job> jobs[count];
+    void before() {
+        make(threading::single);
+        static_cast<void>(loop->use_reactor());
+        for (auto& j : jobs) {
+            j.emplace();
+            j->write();
+            loop->post(&*j, false);
+        }
+    }
+    void thread(unsigned index) {
+        if (index == 0) return run();
+        for (unsigned i = rl::rand(4 * count); i > 0; --i)
+            yield();
+        user();
+        loop->work_finished();
+    }
+    void after() {
+        for (auto& j : jobs)
+            RL_ASSERT(j->ran == 1);
+        loop_suite::after();
+    }
+};
+
+// Two threads run what is for one, and one of them leaves after a job: the other is woken by those
+// that come then.
+struct a_runner_leaves : loop_suite<a_runner_leaves, 4> {
+    std::optional<job> jobs[2];
+    void before() {
+        make(threading::single);
+        static_cast<void>(loop->use_reactor());
+        left = 2;
+        for (auto& j : jobs) {
+            j.emplace();
+            j->written($) = 0;
+            j->then = &one_less;
+        }
+    }
+    void thread(unsigned index) {
+        if (index == 0) return run();
+        if (index == 1) {
+            *innermost_place = nullptr;
+            loop->run(1, verge::never);
+            return;
+        }
+        user();
+        job& own = *jobs[index - 2];
+        own.write();
+        loop->post(&own, false);
+    }
+    void after() {
+        RL_ASSERT(jobs[0]->ran == 1 && jobs[1]->ran == 1);
+        loop_suite::after();
+    }
+};
+
 // The work ends, or stop() comes, from outside: nobody sleeps on.
 template <bool ByStop>
 struct the_end_wakes_all : loop_suite<the_end_wakes_all<ByStop>, 3> {
@@ -443,12 +525,12 @@ struct reactor_comes_late : loop_suite<reactor_comes_late, 3> {
     }
 };
 
-template <class Suite, int Threads>
+template <class Suite, int Threads, threading Mode = threading::safe>
 struct timer_suite : loop_suite<Suite, Threads> {
     timer_service* service = nullptr;
     std::optional<loop_timer> timer;
     void before() {
-        this->make(threading::safe);
+        this->make(Mode);
         service = &timer_service::of(*this->loop);
         timer.emplace();
     }
@@ -488,6 +570,34 @@ struct an_earlier_timer_wakes : timer_suite<an_earlier_timer_wakes, 3> {
     }
 };
 
+// A wait that begins outside before the last other one is cancelled keeps the loop running.
+struct a_wait_follows_a_wait : timer_suite<a_wait_follows_a_wait, 2, threading::single> {
+    std::optional<loop_timer> far;
+    std::optional<wait> far_wait, next_wait;
+    void before() {
+        timer_suite::before();
+        far.emplace();
+        far_wait.emplace();
+        next_wait.emplace();
+        service->expires_at(*far, verge::never, {});
+        service->wait(*far, &*far_wait, false);
+        loop->work_finished();  // only the waits are left
+    }
+    void thread(unsigned index) {
+        if (index == 0) return run();
+        user();
+        service->expires_at(*timer, at(10), {});
+        service->wait(*timer, &*next_wait, false);
+        RL_ASSERT(service->cancel(*far) == 1);
+    }
+    void after() {
+        RL_ASSERT(next_wait->ended == 1 && next_wait->aborted == 0);
+        RL_ASSERT(far_wait->ended == 1 && far_wait->aborted == 1);
+        service->destroy(*far);
+        timer_suite::after();
+    }
+};
+
 // A handler that waits for a timer: another thread leads the reactor meanwhile.
 struct a_taker_leaves_a_leader : timer_suite<a_taker_leaves_a_leader, 3> {
     static inline wait* other = nullptr;
@@ -521,9 +631,9 @@ struct a_taker_leaves_a_leader : timer_suite<a_taker_leaves_a_leader, 3> {
 
 // cancel x fire x re-arm, from three threads: every wait ends once, never early, and exactly those
 // are aborted that somebody was told of.  0: the first wait is for ever.
-template <int First, int Second>
-struct cancel_fire_rearm : timer_suite<cancel_fire_rearm<First, Second>, 3> {
-    using base = timer_suite<cancel_fire_rearm, 3>;
+template <int First, int Second, threading Mode = threading::safe>
+struct cancel_fire_rearm : timer_suite<cancel_fire_rearm<First, Second, Mode>, 3, Mode> {
+    using base = timer_suite<cancel_fire_rearm, 3, Mode>;
     std::optional<wait> first, second;
     std::size_t told = 0;
     void begin(wait& w, time_point expiry) {
@@ -604,6 +714,10 @@ int main() {
         explore<posts_wake_runners<2, 2, true>>(random_ones, 10'000) &&
         explore<posts_wake_runners<2, 2, false>>(random_ones, 10'000) &&
         explore<posts_wake_runners<1, 2, true, threading::single>>(random_ones, 10'000) &&
+        explore<a_post_before_the_end>(random_ones, 10'000) &&
+        explore<many_posts_before_the_end>(random_ones, 10'000) &&
+        explore<a_runner_leaves>(random_ones, 10'000) &&
+        explore<a_wait_follows_a_wait>(random_ones, 10'000) &&
         explore<the_end_wakes_all<false>>(random_ones, 10'000) &&
         explore<the_end_wakes_all<true>>(random_ones, 10'000) &&
         explore<reactor_comes_late>(random_ones, 10'000) &&
@@ -612,6 +726,8 @@ int main() {
         explore<cancel_fire_rearm<10, 5>>(random_ones, 10'000) &&
         explore<cancel_fire_rearm<10, 20>>(random_ones, 10'000) &&
         explore<cancel_fire_rearm<0, 20>>(random_ones, 10'000) &&
+        explore<cancel_fire_rearm<10, 5, threading::single>>(random_ones, 10'000) &&
+        explore<cancel_fire_rearm<0, 20, threading::single>>(random_ones, 10'000) &&
         explore<destroyed_while_it_fires<false>>(random_ones, 10'000) &&
         explore<destroyed_while_it_fires<true>>(random_ones, 10'000);
     return ok ? 0 : 1;

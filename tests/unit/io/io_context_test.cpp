@@ -9,6 +9,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace verge {
@@ -286,6 +288,29 @@ TEST(IoContextThreads, PostFromOutsideWakesALoopThatSleeps) {
             ASSERT_TRUE(eventually([&] { return ran == i + 1; }));
         }
         guard.reset();
+    }
+}
+
+// The loop looks at the reactor between handlers.  Another thread ends the work at that moment: the
+// handlers that are left run all the same.
+TEST(IoContextThreads, TheEndOfOtherWorkLeavesNoHandlerBehind) {
+    struct : reactor_system {
+        int wait_ms(int epoll, epoll_event* events, int room, int timeout) noexcept override {
+            if (timeout == 0 && at_look) std::thread(std::exchange(at_look, nullptr)).join();
+            return reactor_system::wait_ms(epoll, events, room, timeout);
+        }
+        std::function<void()> at_look;
+    } kernel;
+    for (const int hint : {concurrency_hint_safe, 1}) {
+        io_context io(hint);
+        io.loop().use_system(kernel);
+        static_cast<void>(io.loop().use_reactor());
+        auto guard = make_work_guard(io);
+        kernel.at_look = [&] { guard.reset(); };
+        for (int i = 0; i < 1000; ++i)
+            post(io, [] {});
+        EXPECT_EQ(io.run(), 1000U);
+        EXPECT_FALSE(guard.owns_work());
     }
 }
 

@@ -169,7 +169,7 @@ public:
     void wait(timer& t, wait_operation* op, bool has_slot) {
         if (closed_) return op->destroy();
         prepare(t);
-        loop_.work_started();
+        loop_.wait_begun();
         const hold locked(*this);
         if (t.waits_.empty()) insert(t);
         if (has_slot) {

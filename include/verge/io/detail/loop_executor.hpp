@@ -184,6 +184,7 @@ private:
     template <class F, class A>
     void post_it(F&& f, const A& a, bool is_continuation, const char* as) const {
         const handler_origin from{Context::tracking_name, &context(), as};
+        loop().expect_post();
         loop().post(make_function_operation(std::forward<F>(f), a, from), is_continuation);
     }
     void start() const noexcept {

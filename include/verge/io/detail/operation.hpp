@@ -32,6 +32,7 @@ private:
     template <class>
     friend class op_ring;
     friend class wait_operation;
+    friend class op_inbox;
     basic_operation* next_ = nullptr;
     function function_;
 };
@@ -106,6 +107,16 @@ public:
         last_ = other.last_;
         other.first_ = nullptr;
         other.last_ = nullptr;
+    }
+    /// The same for a chain; nullptr: an empty one.
+    void append(Operation* first, Operation* last) noexcept {
+        if (first == nullptr) return;
+        if (first_ == nullptr) {
+            first_ = first;
+        } else {
+            last_->next_ = first;
+        }
+        last_ = last;
     }
 
 private:

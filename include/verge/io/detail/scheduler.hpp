@@ -1,24 +1,31 @@
 // verge/io/detail/scheduler.hpp -- the queue of ready operations, and the threads that run them.
 //
 // One queue under one lock; each thread in run() has a private queue besides.  Where only one
-// thread runs (concurrency hint 1), it takes all there is into its private queue at once, and what
-// it posts itself goes there without a lock.  Otherwise a thread takes one operation at a time, so
-// that a handler which waits for another one's work does not keep that from the others.
+// thread runs (concurrency hint 1), what it posts itself goes to its private queue, and what others
+// post to an inbox (op_inbox.hpp), from which it takes all at once: all that without a lock.
+// Otherwise a thread takes one operation at a time, so that a handler which waits for another one's
+// work does not keep that from the others.
 //
 // The reactor is run by whoever has nothing to do, or after `reactor_every` operations: one thread
 // at a time, the leader.  The others park.  A thread that takes an operation and leaves work
 // behind, or an idle reactor, wakes one parked thread.
 //
-// What counts as work: operations in a queue (not counted: the queue is looked at), threads that
-// are inside a handler (active_), and what was announced: pending waits, guards (outstanding_).  A
-// thread in run() counts announcements privately, and adds them when it next takes the lock; it is
-// active until then, so nobody misses them.  There is no work left when the queue is empty, nobody
-// is active and outstanding_ is 0: then the scheduler is stopped, as by stop().
+// What counts as work: operations in a queue or the inbox (not counted: the queue is looked at),
+// threads that are inside a handler (active_), and what was announced: guards (outstanding_) and
+// pending waits. A thread in run() counts announcements privately, and adds them when it next takes
+// the lock; it is active until then, so nobody misses them.  Other threads count the waits that
+// they begin each in a cell of its own (begun_), and their ends are counted under the lock
+// (waits_): the sum is how many are pending.  There is no work left when both queues are empty,
+// nobody is active, and outstanding_ and that sum are 0: then the scheduler is stopped, as by
+// stop().
 //
 // Invariants
-//   L1  queue_, active_, idle_, leading_ and blocked_ change under lock_ only.
+//   L1  queue_, active_, waits_, idle_, leading_ and blocked_ change under lock_ only.
 //   L2  While blocked_, the leader is in the reactor, or about to be, and who adds work interrupts.
 //   L3  An operation becomes ready (pushed) before the work that announced it is finished.
+//       The end of a wait is counted by who makes it ready, or takes it from the inbox.
+//   L4  With an inbox, who sleeps has said so there (fall_asleep) under lock_, with what says how
+//       to wake it; who leaves run() says it again for those who sleep on.
 //
 // Memory orders: see docs/memory_model.md.
 
@@ -28,6 +35,7 @@
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/base/parker.hpp>
 #include <verge/driver/reactor.hpp>
+#include <verge/io/detail/op_inbox.hpp>
 #include <verge/io/detail/operation.hpp>
 #include <verge/io/execution_context.hpp>
 
@@ -60,6 +68,24 @@ private:
     const bool used_;
 };
 
+/// Holds a spin lock for a scope, or not.
+class optional_scope {
+public:
+    optional_scope(spin_lock& lock, bool used) noexcept
+        VERGE_THREAD_ANNOTATION(no_thread_safety_analysis)
+        : lock_(used ? &lock : nullptr) {
+        if (lock_ != nullptr) lock_->lock();
+    }
+    ~optional_scope() VERGE_THREAD_ANNOTATION(no_thread_safety_analysis) {
+        if (lock_ != nullptr) lock_->unlock();
+    }
+    optional_scope(const optional_scope&) = delete;
+    optional_scope& operator=(const optional_scope&) = delete;
+
+private:
+    spin_lock* const lock_;
+};
+
 class scheduler;
 
 /// What the reactor's callbacks get as their sink: operations that became ready.
@@ -67,7 +93,7 @@ struct ready_sink {
     scheduler* loop = nullptr;  // that runs; nullptr: it ends
     op_queue ready;
     std::size_t count = 0;
-    std::ptrdiff_t finished = 0;  // work that ended by becoming ready
+    std::ptrdiff_t finished = 0;  // waits that ended by becoming ready
 
     void add(operation* op) noexcept {
         ready.push(op);
@@ -107,12 +133,22 @@ public:
     /// Makes an operation ready.  A continuation stays with the thread that posts it.
     void post(operation* op, bool is_continuation) noexcept;
 
-    /// Announces work that will become ready, or not, later.
+    /// Soon there will be a post: saves it a wait for memory.
+    void expect_post() const noexcept { inbox_.expect_push(); }
+
+    /// A guard: there is work, and no longer.
     void work_started() noexcept;
     void work_finished() noexcept;
 
+    /// Announces an operation that will become ready later.
+    void wait_begun() noexcept;
+    /// It will not.
+    void wait_not_begun() noexcept;
     /// Announced operations become ready.
     void post_announced(op_queue& ops, std::ptrdiff_t count) noexcept;
+
+    /// Whether more than one thread may be here.
+    [[nodiscard]] bool has_locks() const noexcept { return mode_ != threading::unsafe; }
 
     // ---- the reactor ----------------------------------------------------------------------------
 
@@ -146,32 +182,60 @@ private:
     void lead(thread_info& me, time_point until, bool block);
     void settle(thread_info& me) noexcept;
     [[nodiscard]] bool out_of_work() const noexcept;
+    void stop_if_out_of_work() noexcept;
+    [[nodiscard]] std::atomic<std::ptrdiff_t>& own_cell() noexcept;
     [[nodiscard]] thread_info* pop_idle() noexcept;
     void stop_locked(thread_info*& to_wake, bool& interrupt) noexcept;
     void unlock_and_wake() noexcept;
+    void wake_sleeper() noexcept;
+    void take_inbox(op_queue& to) noexcept;
+    void leave_inbox() noexcept;
     void finish(thread_info* woken, bool interrupt) noexcept;
     void park(thread_info& me, time_point until) noexcept;
     [[nodiscard]] bool spin_for_posts() noexcept;
 
+    // Keeps what different threads write out of one another's cache lines.  Not alignas: services
+    // may be in memory of a user's allocator, which need not know of such.
+    struct gap {
+        std::byte unused[64];
+    };
+
+    // Read by all, written once or seldom.
     const threading mode_;
-    optional_lock lock_;
-    op_queue queue_;               // under lock_, as all up to idle_
-    std::ptrdiff_t active_ = 0;    // threads inside a handler, or about to be
-    bool leading_ = false;         // a thread runs the reactor
-    bool blocked_ = false;         // it may sleep there
-    thread_info* idle_ = nullptr;  // parked threads, the last first
-    unsigned since_reactor_ = 0;   // operations taken since the reactor was last looked at
-    unsigned every_ = 64;          // after so many it is overdue; fewer where they last long
-    time_point last_look_ = {};    // at the reactor, while there was work; else 0
-    bool spin_next_ = false;       // the last sleep was ended very soon by a post
-    bool spinning_ = false;        // the leader looks at hint_ for a moment before it sleeps
+    std::atomic<bool> stopped_{false};
     std::atomic<reactor*> reactor_{nullptr};  // set once, under lock_
     std::atomic<timer_service*> timers_{nullptr};
-    std::atomic<std::ptrdiff_t> outstanding_{0};
-    std::atomic<bool> stopped_{false};
-    std::atomic<bool> hint_{false};  // to a leader that spins: something was posted
     std::unique_ptr<reactor> reactor_owner_;
     reactor_system* system_ = nullptr;
+    gap before_queue_;
+
+    // Of the threads that run; and of those that post, but with an inbox.
+    optional_lock lock_;
+    op_queue queue_;                 // under lock_, as all up to spinning_
+    std::ptrdiff_t active_ = 0;      // threads inside a handler, or that hold any
+    std::ptrdiff_t waits_ = 0;       // begun by threads that run, less all that ended
+    bool leading_ = false;           // a thread runs the reactor
+    bool blocked_ = false;           // it may sleep there
+    thread_info* idle_ = nullptr;    // parked threads, the last first
+    unsigned since_reactor_ = 0;     // operations taken since the reactor was last looked at
+    unsigned every_ = 64;            // after so many it is overdue; fewer where they last long
+    time_point last_look_ = {};      // at the reactor, while there was work; else 0
+    bool spin_next_ = false;         // the last sleep was ended very soon by a post
+    bool spinning_ = false;          // the leader looks at hint_ for a moment before it sleeps
+    std::atomic<bool> hint_{false};  // to a leader that spins: something was posted
+    gap before_work_;
+
+    std::atomic<std::ptrdiff_t> outstanding_{0};
+    op_inbox inbox_;  // with threading::single: what comes from outside
+    gap before_cells_;
+
+    // Waits that were begun by threads outside; a thread has its cell by its number.
+    struct cell {
+        std::atomic<std::ptrdiff_t> begun_{0};
+        gap after;
+    };
+    static constexpr unsigned cell_count = 8;
+    cell cells_[cell_count];
 };
 
 }  // namespace verge::detail

@@ -1,7 +1,7 @@
-// verge/io/detail/thread_cache.hpp -- memory for operations, recycled by the thread that frees it.
+// verge/io/detail/thread_cache.hpp -- memory for operations, recycled among the threads.
 //
-// Each thread keeps the blocks of finished operations, up to 64 of a size, in steps of 16 bytes: a
-// loop in a steady state allocates nothing.  A thread's blocks are freed when it ends.
+// Each thread keeps up to 64 blocks of a size, in steps of 16 bytes, and leaves more in a depot for
+// others to find: a steady state allocates nothing.  A thread's blocks are freed when it ends.
 //
 // Not inline: code that may move to another thread must not keep the address of thread-local data.
 

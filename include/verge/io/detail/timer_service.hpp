@@ -21,7 +21,7 @@
 //   W3  When a timer is destroyed or moved, nobody holds its address: the slot was cancelled, and a
 //       reactor that had begun it has ended it.  It holds the address only between begin() and
 //       end(), where it takes no user's lock.
-//   W4  A wait is counted as the scheduler's work from wait() until it is in a queue of that.
+//   W4  A wait is counted as the scheduler's work from wait() until that has it in a queue.
 //   W5  Setting the expiry is cancel(), then a store.  A wait that begins at that very moment in
 //       another thread has the old expiry or the new one; who can tell the order gets what he says.
 // Locks: the timer's, then the shard's, then (to set the timerfd) the reactor's.
@@ -98,12 +98,13 @@ private:
     static void set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept;
     static time_point expiry_of(const loop_timer& timer) noexcept;
     [[nodiscard]] bool try_wait(loop_timer& timer, wait_operation* op, bool has_slot);
-    [[nodiscard]] static timer_id slot_of(loop_timer& timer) noexcept;
+    [[nodiscard]] timer_id slot_of(loop_timer& timer) const noexcept;
     [[nodiscard]] bool arm(loop_timer& timer);
     void disarm(timer_id id) noexcept;
 
     scheduler& loop_;
     reactor& reactor_;
+    const bool locked_;    // not with concurrency_hint_unsafe: then no timer's lock is taken
     bool closed_ = false;  // by the destruction of the context
 };
 

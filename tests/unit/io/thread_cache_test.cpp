@@ -1,0 +1,73 @@
+#define VERGE_FAILING_NEW_ELSEWHERE
+#include "support/failing_new.hpp"
+#include <verge/io/detail/thread_cache.hpp>
+
+#include <cstring>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace verge::detail {
+namespace {
+
+constexpr std::size_t size = 40;
+
+std::vector<void*> allocate(int count) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < count; ++i) {
+        blocks.push_back(allocate_cached(size));
+        std::memset(blocks.back(), 0xAB, size);
+    }
+    return blocks;
+}
+
+void deallocate(const std::vector<void*>& blocks) {
+    for (void* const block : blocks)
+        deallocate_cached(block, size);
+}
+
+TEST(ThreadCache, AThreadGetsItsOwnBlockBack) {
+    void* const block = allocate_cached(size);
+    deallocate_cached(block, size);
+    void* const again = allocate_cached(size);
+    EXPECT_EQ(again, block);
+    deallocate_cached(again, size);
+}
+
+TEST(ThreadCache, NoBlockIsGivenOutTwice) {
+    for (const int count : {1, 31, 32, 33, 64, 65, 96, 97, 1000}) {
+        for (int round = 0; round < 3; ++round) {
+            const std::vector<void*> blocks = allocate(count);
+            EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), blocks.size());
+            deallocate(blocks);
+        }
+    }
+}
+
+TEST(ThreadCache, WhatOneThreadFreesAnotherOneGets) {
+    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
+    // This one allocates, the other one frees, until there is enough on the way.
+    std::vector<void*> blocks = allocate(1000);
+    std::thread([&] { deallocate(blocks); }).join();
+    blocks.clear();
+    blocks.reserve(256);
+    {
+        const failing_new next(1);  // any allocation in here throws
+        for (int i = 0; i < 256; ++i)
+            blocks.push_back(allocate_cached(size));
+        EXPECT_FALSE(next.struck());
+    }
+    EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), blocks.size());
+    deallocate(blocks);
+}
+
+TEST(ThreadCache, LargeBlocksAreNotKept) {
+    void* const block = allocate_cached(100'000);
+    std::memset(block, 0xAB, 100'000);
+    deallocate_cached(block, 100'000);
+}
+
+}  // namespace
+}  // namespace verge::detail
