@@ -1,5 +1,6 @@
 #include <verge/base/detail/fast_clock.hpp>
 #include <verge/base/detail/fork_guard.hpp>
+#include <verge/driver/detail/wake_lead.hpp>
 #include <verge/driver/timer_thread.hpp>
 
 #include <algorithm>
@@ -231,14 +232,15 @@ private:
     // Returns when it was awake again: a spin is no sleep.
     time_point sleep_until(time_point until) noexcept {
         const steady_source source;
-        const duration spin = until == never ? duration::zero() : options_.spin;
-        if (spin == duration::zero()) {
-            static_cast<void>(parker_.park(until));
-            return source.now();
-        }
-        const bool woken = parker_.park(until - spin);
+        const bool learns = options_.spin == duration::zero();
+        duration lead = learns ? lead_.lead() : options_.spin;
+        // No time left to sleep: then to the deadline itself, since a wait awake is to be rare.
+        if (until == never || (learns && until - source.now() <= 2 * lead)) lead = duration::zero();
+        const time_point asked = until == never ? never : until - lead;
+        const bool woken = parker_.park(asked);
         const time_point awake_since = source.now();
-        while (!woken && source.now() < until) {
+        if (learns && !woken && until != never) lead_.woke(awake_since - asked);
+        while (!woken && lead != duration::zero() && source.now() < until) {
             // A look at the parker: a wake-up, for an earlier timer or for the end, ends the spin.
             if (!parker_.enter() || parker_.leave()) break;
         }
@@ -314,6 +316,7 @@ private:
     detail::fork_guard fork_;
     service_type service_;
     parker parker_;
+    detail::wake_lead lead_;             // by the timer thread
     std::atomic<bool> stopping_{false};  // written by request_stop()
     // Written by the timer thread, read by stats().
     std::atomic<std::uint64_t> wakeups_{0};

@@ -79,8 +79,11 @@ public:
         std::size_t reserve = 0;              ///< Room made at once, shared out over the shards.
         std::size_t max_timers = unlimited;   ///< Scheduling more gives an empty id.
         duration kernel_slack = duration(1);  ///< How much later the kernel may wake the thread.
-        duration spin = duration::zero();     ///< Spin so long before each deadline: precise, dear.
-        executor run_on = {};                 ///< Empty: callbacks run on the timer thread.
+        /// Spin so long before each deadline: precise, dear.  0: the thread learns how late the
+        /// kernel wakes it, and asks for that much earlier; it then spins for a moment now and
+        /// then.
+        duration spin = duration::zero();
+        executor run_on = {};  ///< Empty: callbacks run on the timer thread.
         /// What gets the exceptions of callbacks, on the thread that ran them.  Must not throw.
         std::function<void(std::exception_ptr)> on_exception = {};
     };
