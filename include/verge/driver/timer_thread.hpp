@@ -7,7 +7,7 @@
 //     timers.cancel(id);                  // the reply came first: the usual case
 //
 // It is built for time-outs: most timers are cancelled long before they are due, by many threads at
-// once.  So schedule and cancel are the cheap operations, some 30 ns for both, and neither ever
+// once.  So schedule and cancel are the cheap operations, some 40 ns for both, and neither ever
 // waits for a callback; firing is the rare and dearer one.  Figures: docs/benchmarks.md.
 //
 // Callbacks run one after another on the timer thread, so each delays the next: they should be
