@@ -51,8 +51,9 @@ TEST(ThreadCache, WhatOneThreadFreesAnotherOneGets) {
     // This one allocates, the other one frees, until there is enough on the way.
     std::vector<void*> blocks = allocate(1000);
     std::thread([&] { deallocate(blocks); }).join();
-    blocks.clear();
-    blocks.reserve(256);
+    // A thread that found nothing there does not ask at once again.
+    blocks = allocate(64);
+    blocks.reserve(64 + 256);
     {
         const failing_new next(1);  // any allocation in here throws
         for (int i = 0; i < 256; ++i)
