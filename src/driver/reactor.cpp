@@ -1,3 +1,4 @@
+#include <verge/driver/detail/wake_lead.hpp>
 #include <verge/driver/reactor.hpp>
 
 #include <algorithm>
@@ -256,10 +257,23 @@ public:
         if (when >= hard) return duration::max();
         if (is_near) {
             soft = when;
-            return when - now;
+            // As much earlier as the kernel is late; but not where no time would be left to sleep.
+            asked = when - now > 2 * lead.lead() ? when - lead.lead() : when;
+            return asked - now;
         }
         set_hard(when);
         return duration::max();
+    }
+
+    // The kernel may have waked us before `when`: then waits for that awake, and looks at events.
+    // Returns how many, as ask_kernel().
+    int wait_out(epoll_event* events, int room, time_point when) noexcept {
+        const steady_source source;
+        lead.woke(source.now() - std::exchange(asked, never));
+        int ready = 0;
+        while (ready == 0 && source.now() < when)
+            ready = system.wait_ms(epoll.get(), events, room, 0);
+        return ready;
     }
 
     void back_from_wait(bool timer_ticked) noexcept {
@@ -372,6 +386,8 @@ public:
     owned_fd epoll, wake, timer;
     int wake_mark = 0, timer_mark = 0;  // their addresses are what epoll tells
     bool has_pwait2 = true;             // of the waiter
+    time_point asked = never;           // of the waiter: when it wants to be waked; never: no lead
+    detail::wake_lead lead;             // of the waiter
 
     std::mutex arm_lock;      // over timerfd_settime too: two calls must not swap
     time_point hard = never;  // under arm_lock: what the timerfd is set to
@@ -429,7 +445,10 @@ std::size_t reactor::wait(time_point until, void* sink, punctual_scope* punctual
         nearest <= now ? duration::zero() : core_->arm_kernel(nearest, now, punctual);
 
     epoll_event events[128];
-    const int ready = core_->ask_kernel(events, static_cast<int>(std::size(events)), timeout);
+    constexpr int room = static_cast<int>(std::size(events));
+    int ready = core_->ask_kernel(events, room, timeout);
+    if (core_->asked != never && ready == 0) ready = core_->wait_out(events, room, nearest);
+    core_->asked = never;
     bool timer_ticked = false;
     for (int i = 0; i < ready; ++i)
         timer_ticked |= events[i].data.ptr == &core_->timer_mark;

@@ -96,8 +96,7 @@ public:
         }
     }
 
-    callback(callback&& other) noexcept
-        : operations_(std::exchange(other.operations_, nullptr)) {
+    callback(callback&& other) noexcept : operations_(std::exchange(other.operations_, nullptr)) {
         take_callable(other);
     }
 
