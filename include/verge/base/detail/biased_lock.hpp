@@ -82,7 +82,7 @@ public:
     void lock() noexcept VERGE_ACQUIRE() { lock_as(Platform::self()); }
 
     /// lock(), for who knows that it is the thread of this number.
-    void lock_as(std::uint32_t self) noexcept VERGE_ACQUIRE() {
+    void lock_as(std::uint32_t self) noexcept VERGE_ACQUIRE() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         // relaxed: a first look.
         if (bias_.load(std::memory_order_relaxed) == self) [[likely]] {
             VERGE_ASSERT(inside_.load(std::memory_order_relaxed) == 0,  // relaxed: its own
@@ -102,7 +102,7 @@ public:
         lock_without_bias(self);
     }
 
-    void unlock() noexcept VERGE_RELEASE() {
+    void unlock() noexcept VERGE_RELEASE() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         if (by_bias_) [[likely]] {
             // release: pairs with the acquire in take_back().
             inside_.store(0, std::memory_order_release);
@@ -112,7 +112,8 @@ public:
     }
 
 private:
-    [[gnu::noinline]] void lock_without_bias(std::uint32_t self) noexcept {
+    [[gnu::noinline]] void lock_without_bias(std::uint32_t self) noexcept
+        VERGE_NO_THREAD_SAFETY_ANALYSIS {
         lock_.lock();
         // relaxed: written under lock_, which is held.
         if (bias_.load(std::memory_order_relaxed) != 0) take_back();
