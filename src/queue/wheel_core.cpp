@@ -71,9 +71,17 @@ void wheel_core::empty_slot(place at, tick to) noexcept {
         due_.prev_ = last;
         return;
     }
+    // In a long list each timer is a cache miss that waits for the one before it.  A second walk,
+    // from the back, waits at the same time: what it met is near when the first one gets there.
+    const wheel_link* ahead = last;
     for (;;) {
         wheel_link* const next = link->next_;
-        __builtin_prefetch(next->next_, 1);
+        if (ahead != link && ahead != next) {  // a branch: a conditional move would tie the walks
+            ahead = ahead->prev_;
+            __builtin_prefetch(ahead, 1);
+        } else {
+            ahead = next;
+        }
         wheel_timer& timer = as_timer(link);
         if (timer.deadline_ == to) {
             append(due_, timer);
@@ -100,12 +108,16 @@ void wheel_core::settle(bool caught_up) noexcept {
 }
 
 tick wheel_core::least_of(place at) const noexcept {
-    const wheel_link* const last = last_[at.index()];
-    tick least = last->deadline_;
-    for (const wheel_link* link = last->next_; link != last; link = link->next_) {
-        least = std::min(least, link->deadline_);
+    // From both ends: two walks wait for two cache misses at once, see empty_slot().
+    const wheel_link* back = last_[at.index()];
+    const wheel_link* front = back->next_;
+    tick least = back->deadline_;
+    while (front != back) {
+        least = std::min({least, front->deadline_, back->deadline_});
+        front = front->next_;
+        if (front != back) back = back->prev_;
     }
-    return least;
+    return std::min(least, front->deadline_);
 }
 
 std::optional<tick> wheel_core::next_expiry() const noexcept {
