@@ -2,6 +2,7 @@
 #include <verge/queue/detail/wheel_core.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace verge::detail {
 
@@ -27,15 +28,21 @@ void wheel_core::arm_due(wheel_timer& timer) noexcept {
 // Moves the timers of the next due tick to due_.  Returns false if nothing is due by now_.
 bool wheel_core::collect_due() noexcept {
     while (levels_ != 0) {
-        const place at = first_place();
+        const bool early = ahead_is_first();
+        const place at = early ? ahead_ : first_place();
         const tick start = start_of(at);
         if (start > now_) {
             elapsed_ = now_;
             return false;
         }
+        if (early) {
+            enter_ahead();
+            if (due_.next_ != &due_) return true;
+            continue;
+        }
         const wheel_link* const last = last_[at.index()];
         const bool known = (last->home_ & least_first) != 0;
-        const tick least = known ? last->next_->deadline_ : least_of(at);
+        const tick least = known ? last->next_->deadline_ : least_of(last);
         if (least > now_) {
             if (known) {
                 elapsed_ = start - 1;  // as far as W1 allows; the slot waits, whole
@@ -71,32 +78,100 @@ void wheel_core::empty_slot(place at, tick to) noexcept {
         due_.prev_ = last;
         return;
     }
+    if (file_again(last) > long_slot_) long_level_ = std::min(long_level_, at.level);
+}
+
+// Moves the timers of a list to where they belong now: due_ or a slot.  Returns how many.
+std::size_t wheel_core::file_again(wheel_link* last) noexcept {
     // In a long list each timer is a cache miss that waits for the one before it.  A second walk,
     // from the back, waits at the same time: what it met is near when the first one gets there.
-    const wheel_link* ahead = last;
-    for (;;) {
+    const wheel_link* back = last;
+    wheel_link* link = last->next_;
+    for (std::size_t count = 1;; ++count) {
         wheel_link* const next = link->next_;
-        if (ahead != link && ahead != next) {  // a branch: a conditional move would tie the walks
-            ahead = ahead->prev_;
-            __builtin_prefetch(ahead, 1);
+        if (back != link && back != next) {  // a branch: a conditional move would tie the walks
+            back = back->prev_;
+            __builtin_prefetch(back, 1);
         } else {
-            ahead = next;
+            back = next;
         }
         wheel_timer& timer = as_timer(link);
-        if (timer.deadline_ == to) {
+        if (timer.deadline_ == elapsed_) {
             append(due_, timer);
         } else {
             file(timer);
         }
-        if (link == last) return;
+        if (link == last) return count;
         link = next;
     }
+}
+
+// Takes a few timers more out of the next slot that is likely to be long.
+void wheel_core::work_ahead() noexcept {
+    if (!ahead_in_use()) {
+        const std::uint32_t long_ones = levels_ >> long_level_ << long_level_;
+        if (long_ones == 0) return;
+        const auto level = static_cast<unsigned>(std::countr_zero(long_ones));
+        const place at{level, static_cast<unsigned>(std::countr_zero(occupied_[level]))};
+        const tick reached = (elapsed_ >> (level * digit_bits)) & (slots - 1);
+        if (at.slot != reached + 1) return;  // so early that its timers may still be cancelled
+        if (start_of(at) <= now_) return;    // its time has come, but of none of its timers
+        ahead_ = at;
+        moved_ahead_ = 0;
+    }
+    const std::size_t some = std::max<std::size_t>(1, long_slot_ / 512);  // 3 us for 32 timers
+    for (std::size_t i = 0; i < some; ++i) {
+        wheel_link* const last = last_[ahead_.index()];
+        if (last == nullptr) return;
+        wheel_timer& timer = as_timer(last->next_);
+        remove(timer);
+        ++size_;
+        file(timer, place_ahead_of(timer.deadline_), is_ahead);
+        ++moved_ahead_;
+    }
+}
+
+// Whether the slot that is being taken apart comes before all others, or is the first itself.
+bool wheel_core::ahead_is_first() const noexcept {
+    return ahead_in_use() && ahead_.index() <= first_place().index();
+}
+
+// The time of the slot that was taken apart has come.
+void wheel_core::enter_ahead() noexcept {
+    wheel_link* const first = std::exchange(last_[place{ahead, 0}.index()], nullptr);
+    wheel_link* const rest = std::exchange(last_[ahead_.index()], nullptr);
+    if (rest != nullptr) mark_empty(ahead_);
+    elapsed_ = start_of(ahead_);
+    for (std::uint64_t left = occupied_[ahead] & ~std::uint64_t{1}; left != 0; left &= left - 1) {
+        const auto slot = static_cast<unsigned>(std::countr_zero(left));
+        wheel_link* const last = std::exchange(last_[place{ahead, slot}.index()], nullptr);
+        const place below{ahead_.level - 1, slot};
+        last->home_ &= ~is_ahead;
+        last_[below.index()] = last;
+        mark_used(below);
+    }
+    occupied_[ahead] = 0;
+    levels_ &= ~(1U << ahead);
+    if (first != nullptr) file_again(first);  // these go to lower levels still
+    if (rest != nullptr) moved_ahead_ += file_again(rest);
+    if (moved_ahead_ <= long_slot_ / 2) long_level_ = levels;
+}
+
+tick wheel_core::bound_with_ahead() const noexcept {
+    if (!ahead_is_first()) return bound_of(first_place());
+    const place first{ahead, static_cast<unsigned>(std::countr_zero(occupied_[ahead]))};
+    const wheel_link* const last = last_[first.index()];
+    const tick start = start_of(ahead_);
+    const tick below = start | (tick{first.slot} << ((ahead_.level - 1) * digit_bits));
+    const tick bound = (last->home_ & least_first) != 0 ? last->next_->deadline_ : below;
+    return last_[ahead_.index()] == nullptr ? bound : std::min(bound, bound_of(ahead_));
 }
 
 // The end of an advance, however it ended.
 void wheel_core::settle(bool caught_up) noexcept {
     running_ = nullptr;
     behind_ = !caught_up;
+    if (!behind_) work_ahead();
     if (!behind_ || now_ == elapsed_) return;
     // What was armed meanwhile comes after what is left in the slots.
     while (fresh_.next_ != &fresh_) {
@@ -107,9 +182,9 @@ void wheel_core::settle(bool caught_up) noexcept {
     }
 }
 
-tick wheel_core::least_of(place at) const noexcept {
-    // From both ends: two walks wait for two cache misses at once, see empty_slot().
-    const wheel_link* back = last_[at.index()];
+tick wheel_core::least_of(const wheel_link* last) noexcept {
+    // From both ends, as in file_again().
+    const wheel_link* back = last;
     const wheel_link* front = back->next_;
     tick least = back->deadline_;
     while (front != back) {
@@ -125,10 +200,18 @@ std::optional<tick> wheel_core::next_expiry() const noexcept {
     if (due_.next_ != &due_) least = due_.next_->deadline_;
     if (fresh_.next_ != &fresh_) least = std::min(least, fresh_.next_->deadline_);
     if (levels_ != 0) {
-        const place at = first_place();
-        const wheel_link* const last = last_[at.index()];
-        const bool known = (last->home_ & least_first) != 0;
-        least = std::min(least, known ? last->next_->deadline_ : least_of(at));
+        const auto look_into = [this, &least](place at) {
+            const wheel_link* const last = last_[at.index()];
+            if (last == nullptr) return;
+            const bool known = (last->home_ & least_first) != 0;
+            least = std::min(least, known ? last->next_->deadline_ : least_of(last));
+        };
+        if (ahead_is_first()) {
+            look_into({ahead, static_cast<unsigned>(std::countr_zero(occupied_[ahead]))});
+            look_into(ahead_);
+        } else {
+            look_into(first_place());
+        }
     }
     if (least == never_tick) return std::nullopt;
     return least;
@@ -164,6 +247,40 @@ wheel_timer* wheel_core::take_any() noexcept {
     return &as_timer(any);
 }
 
+const char* wheel_core::check_slot(place at, std::size_t& seen) const noexcept {
+    const wheel_link* const last = last_[at.index()];
+    if (((occupied_[at.level] >> at.slot) & 1U) != (last != nullptr ? 1U : 0U)) return "occupied_";
+    if (last == nullptr) return nullptr;
+    const bool early = at.level == ahead;
+    const place filed = early ? ahead_ : at;
+    const tick first_deadline = last->next_->deadline_;
+    tick before = first_deadline;
+    const wheel_link* link = last;
+    do {
+        link = link->next_;
+        const wheel_timer& timer = as_timer(link);
+        if (link->next_->prev_ != link) return "links of a slot do not match";
+        if (!owns(timer)) return "a linked timer belongs to no or another queue";
+        if (timer.deadline_ <= elapsed_) return "W1: a filed timer is due";
+        if (timer.deadline_ <= now_ && !behind_ && running_ == nullptr) return "W4";
+        const place want = place_of(timer.deadline_);
+        if (want.index() != filed.index()) return "W1: filed in a wrong slot";
+        if (early && place_ahead_of(timer.deadline_).slot != at.slot) return "W6: its slot";
+        if ((timer.home_ & is_last) != (link == last ? is_last : 0)) return "W3: is_last";
+        if ((timer.home_ & is_ahead) != (early && link == last ? is_ahead : 0)) return "W6: tag";
+        if (link != last && (timer.home_ & tags) != 0) return "W3: said of another";
+        if ((last->home_ & in_order) != 0 && timer.deadline_ < before) return "W3: order";
+        if ((last->home_ & least_first) != 0 && timer.deadline_ < first_deadline) {
+            return "W3: the first is not the least";
+        }
+        if (at.level == 0 && timer.deadline_ != first_deadline) return "level 0 mixes ticks";
+        before = timer.deadline_;
+        ++seen;
+    } while (link != last);
+    if ((last->home_ & (in_order | least_first)) == in_order) return "W3: implication";
+    return nullptr;
+}
+
 // Returns nullptr, or the invariant that does not hold.
 const char* wheel_core::check() const noexcept {
     std::size_t seen = 0;
@@ -179,41 +296,10 @@ const char* wheel_core::check() const noexcept {
             ++seen;
         }
     }
-    for (unsigned level = 0; level < levels; ++level) {
+    for (unsigned level = 0; level <= ahead; ++level) {
         if (((levels_ >> level) & 1U) != (occupied_[level] != 0 ? 1U : 0U)) return "levels_ bit";
         for (unsigned slot = 0; slot < slots; ++slot) {
-            const place at{level, slot};
-            const bool occupied = (occupied_[level] & at.bit()) != 0;
-            if (at.index() >= slot_count) {
-                if (occupied) return "a slot beyond the last";
-                continue;
-            }
-            const wheel_link* const last = last_[at.index()];
-            if (occupied != (last != nullptr)) return "occupied_ bit";
-            if (last == nullptr) continue;
-            const tick first_deadline = last->next_->deadline_;
-            tick before = first_deadline;
-            const wheel_link* link = last;
-            do {
-                link = link->next_;
-                const wheel_timer& timer = as_timer(link);
-                if (link->next_->prev_ != link) return "links of a slot do not match";
-                if (!owns(timer)) return "a linked timer belongs to no or another queue";
-                if (timer.deadline_ <= elapsed_) return "W1: a filed timer is due";
-                if (timer.deadline_ <= now_ && !behind_ && running_ == nullptr) return "W4";
-                const place want = place_of(timer.deadline_);
-                if (want.level != level || want.slot != slot) return "W1: filed in a wrong slot";
-                if ((timer.home_ & is_last) != (link == last ? is_last : 0)) return "W3: is_last";
-                if (link != last && (timer.home_ & tags) != 0) return "W3: said of another";
-                if ((last->home_ & in_order) != 0 && timer.deadline_ < before) return "W3: order";
-                if ((last->home_ & least_first) != 0 && timer.deadline_ < first_deadline) {
-                    return "W3: the first is not the least";
-                }
-                if (level == 0 && timer.deadline_ != first_deadline) return "level 0 mixes ticks";
-                before = timer.deadline_;
-                ++seen;
-            } while (link != last);
-            if ((last->home_ & (in_order | least_first)) == in_order) return "W3: implication";
+            if (const char* const broken = check_slot({level, slot}, seen)) return broken;
         }
     }
     if (seen != size_) return "size";

@@ -100,8 +100,9 @@ public:
             now, [&fire](wheel_timer& timer) { fire(static_cast<T&>(timer)); }, budget);
     }
 
-    /// A tick not after the next deadline, and equal to it unless a timer was cancelled since: what
-    /// a driver sleeps on.  None when nothing will ever fire.  O(1).
+    /// A tick not after the next deadline, and equal to it unless a timer was cancelled since, or
+    /// tens of thousands come next: what a driver sleeps on.  None when nothing will ever fire.
+    /// O(1).
     [[nodiscard]] std::optional<tick> next_bound() const noexcept { return core_.next_bound(); }
 
     /// The next deadline, exactly.  Looks through the first slot in use if its least is not known.
@@ -132,6 +133,8 @@ public:
     [[nodiscard]] const char* check() const noexcept { return core_.check(); }
 
 private:
+    friend struct detail::wheel_access;
+
     detail::wheel_core core_;
 };
 

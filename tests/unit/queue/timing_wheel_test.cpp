@@ -1,9 +1,11 @@
 // What only the wheel promises.  All else it shares with the heap: timer_queue_test.cpp.
 
+#include "support/wheel_access.hpp"
 #include "unit/queue/timer_queue_fixture.hpp"
 #include <verge/queue/timing_wheel.hpp>
 
 #include <algorithm>
+#include <deque>
 #include <type_traits>
 
 namespace verge {
@@ -193,6 +195,95 @@ TEST(TimingWheel, FilesATimerAgainOnceALevelAtMost) {
 }
 
 // A timer of period 10 that comes late runs once for each tick it missed, in turn with the others.
+// 600 timers in each of four slots of level 2, where more than 512 are many.
+class LongSlots : public testing::Test {
+protected:
+    static constexpr tick span = slot_span(2);
+    static constexpr int each = 600;
+
+    LongSlots() {
+        detail::wheel_access::set_long_slot(wheel_, 512);
+        for (timer& t : timers_) {
+            const auto slot = static_cast<tick>(1 + t.name / each);
+            const auto step = static_cast<tick>(t.name % each);
+            wheel_.arm_at(t, slot * span + 2 + step * 2741 % (span - 4));
+        }
+    }
+
+    // Advances to one tick after the other and demands that what fires is due then.
+    void advance_to(tick end) {
+        while (wheel_.now() < end) {
+            const tick now = wheel_.now() + 1;
+            wheel_.advance(now, [&](timer& t) { EXPECT_EQ(t.deadline(), now); });
+        }
+        EXPECT_EQ(wheel_.check(), nullptr);
+    }
+
+    [[nodiscard]] bool takes_apart() const {
+        return detail::wheel_access::takes_a_slot_apart(wheel_);
+    }
+    [[nodiscard]] bool has_taken_apart() const {
+        return detail::wheel_access::has_taken_it_apart(wheel_);
+    }
+
+    std::deque<timer> timers_ = make_timers<named_wheel>(4 * each);
+    named_wheel wheel_{0};
+};
+
+TEST_F(LongSlots, AreTakenApartBeforeTheirTimeOnceOneWasLong) {
+    advance_to(span - 1);
+    EXPECT_FALSE(takes_apart());
+    for (tick slot = 1; slot <= 3; ++slot) {
+        advance_to(slot * span + 100);
+        EXPECT_TRUE(takes_apart());
+        EXPECT_FALSE(has_taken_apart()) << "one timer with each advance";
+        advance_to((slot + 1) * span - 1);
+        EXPECT_TRUE(has_taken_apart());
+    }
+    advance_to(6 * span);
+    EXPECT_TRUE(wheel_.empty());
+}
+
+TEST_F(LongSlots, AreNotTakenApartAfterOneThatWasNot) {
+    for (timer& t : timers_) {
+        if (t.name >= 2 * each && t.name % 8 != 0) wheel_.cancel(t);
+    }
+    advance_to(3 * span - 1);
+    EXPECT_TRUE(has_taken_apart());
+    advance_to(4 * span - 1);
+    EXPECT_FALSE(takes_apart());
+    advance_to(6 * span);
+    EXPECT_TRUE(wheel_.empty());
+}
+
+TEST_F(LongSlots, CanBeCancelledWhileTheyAreTakenApart) {
+    advance_to(span + 300);
+    ASSERT_TRUE(takes_apart());
+    for (timer& t : timers_) {
+        if (t.name / each != 1) continue;
+        EXPECT_TRUE(wheel_.cancel(t));
+    }
+    EXPECT_FALSE(takes_apart());
+    EXPECT_EQ(wheel_.check(), nullptr);
+    advance_to(6 * span);
+    EXPECT_TRUE(wheel_.empty());
+}
+
+TEST_F(LongSlots, AreWaitedForWhileTheyAreTakenApart) {
+    advance_to(span + 300);
+    ASSERT_TRUE(takes_apart());
+    for (timer& t : timers_) {
+        if (t.name / each == 0) wheel_.cancel(t);
+    }
+    EXPECT_EQ(wheel_.next_expiry(), 2 * span + 2);
+    EXPECT_EQ(wheel_.next_bound(), 2 * span);  // what is left of the slot was not looked through
+    advance_to(2 * span - 1);
+    ASSERT_TRUE(has_taken_apart());
+    EXPECT_EQ(wheel_.next_expiry(), 2 * span + 2);
+    EXPECT_EQ(wheel_.next_bound(), 2 * span + 2);
+    EXPECT_EQ(fired_by(wheel_, 2 * span + 2), names{each});
+}
+
 TEST(TimingWheel, ArmNextMakesUpForWhatWasMissed) {
     for (std::size_t budget = 1; budget <= 10; ++budget) {
         named_wheel wheel(0);

@@ -26,6 +26,14 @@
 //       behind_, that is after an advance that ran out of budget) in slots.
 //   W5  due_ holds what this advance fires next.  fresh_ holds what was armed at or before now_:
 //       it fires on the next advance, so that a timer that re-arms itself with 0 cannot loop.
+//   W6  The level `ahead` (below) holds timers whose place by W1 is ahead_, in the slots that they
+//       will have one level below that.  They come before those with equal deadlines in the list
+//       at ahead_ itself.  The last of such a list has is_ahead.
+//
+// Emptying a slot takes time in proportion to its timers, and a hundred thousand in one slot are
+// ten milliseconds in which nothing fires.  So when slots of a level have proved long, the next one
+// is taken apart before its time, a few timers with each advance, into the slots of a level of its
+// own.  When its time comes these only have to be handed over.
 //
 // A list in a slot is a ring without a sentinel: the slot holds its last, whose next_ is the first.
 // That halves the size of an empty wheel.  due_, fresh_ and parked_ have sentinels.
@@ -49,12 +57,13 @@ namespace verge {
 namespace detail {
 
 class wheel_core;
+struct wheel_access;  // the tests'
 
 struct wheel_link {
     wheel_link* next_;
     wheel_link* prev_;
     tick deadline_ = 0;
-    std::uintptr_t home_ = 0;  // the wheel's address and, in its low bits, see W3; 0: not armed
+    std::uintptr_t home_ = 0;  // the wheel's address and, in its low bits, W3, W6; 0: not armed
 };
 
 }  // namespace detail
@@ -83,7 +92,7 @@ private:
 
 namespace detail {
 
-class wheel_core {
+class alignas(16) wheel_core {  // so that its address leaves four bits for tags
 public:
     explicit wheel_core(tick start) noexcept;
     ~wheel_core();
@@ -161,10 +170,7 @@ public:
         if (due_.next_ != &due_) return due_.next_->deadline_;
         tick bound = fresh_.next_ != &fresh_ ? fresh_.next_->deadline_ : never_tick;
         if (levels_ != 0) {
-            const place at = first_place();
-            const wheel_link* const last = last_[at.index()];
-            const tick least =
-                (last->home_ & least_first) != 0 ? last->next_->deadline_ : start_of(at);
+            const tick least = ahead_in_use() ? bound_with_ahead() : bound_of(first_place());
             if (least < bound) bound = least;
         }
         if (bound == never_tick) return std::nullopt;
@@ -200,16 +206,19 @@ public:
 
 private:
     friend class verge::wheel_timer;
+    friend struct wheel_access;
 
     static constexpr std::uintptr_t is_last = 1;
     static constexpr std::uintptr_t in_order = 2;
     static constexpr std::uintptr_t least_first = 4;
-    static constexpr std::uintptr_t tags = is_last | in_order | least_first;
+    static constexpr std::uintptr_t is_ahead = 8;
+    static constexpr std::uintptr_t tags = is_last | in_order | least_first | is_ahead;
 
     static constexpr unsigned digit_bits = 6;
     static constexpr unsigned slots = 1U << digit_bits;
     static constexpr unsigned levels = 11;
-    static constexpr std::size_t slot_count = (levels - 1) * slots + 16;
+    static constexpr unsigned ahead = levels;  // the level of what is taken apart early
+    static constexpr std::size_t slot_count = (levels + 1) * slots;
 
     struct place {
         unsigned level;
@@ -252,6 +261,15 @@ private:
         return {level, static_cast<unsigned>(deadline >> (level * digit_bits)) & (slots - 1)};
     }
 
+    // The slot on the level `ahead` of a timer whose place is ahead_.
+    [[nodiscard]] place place_ahead_of(tick deadline) const noexcept {
+        const unsigned shift = (ahead_.level - 1) * digit_bits;
+        return {ahead, static_cast<unsigned>(deadline >> shift) & (slots - 1)};
+    }
+
+    [[nodiscard]] bool ahead_in_use() const noexcept { return (levels_ >> ahead) != 0; }
+
+    // The first slot in use by time; one on the level `ahead` if there are no others.
     // Precondition: levels_ != 0.
     [[nodiscard]] place first_place() const noexcept {
         const auto level = static_cast<unsigned>(std::countr_zero(levels_));
@@ -265,14 +283,27 @@ private:
         return (above | at.slot) << shift;
     }
 
+    // A tick not after the first deadline in a slot.
+    [[nodiscard]] tick bound_of(place at) const noexcept {
+        const wheel_link* const last = last_[at.index()];
+        return (last->home_ & least_first) != 0 ? last->next_->deadline_ : start_of(at);
+    }
+
+    void mark_used(place at) noexcept {
+        levels_ |= 1U << at.level;
+        occupied_[at.level] |= at.bit();
+    }
+
     void mark_empty(place at) noexcept {
         occupied_[at.level] &= ~at.bit();
         if (occupied_[at.level] == 0) levels_ &= ~(1U << at.level);
     }
 
-    // A timer that was the last of its slot, and is unlinked.
+    // A timer that was the last of its list, and is unlinked.
     void remove_last(wheel_timer& timer) noexcept {
-        const place at = place_of(timer.deadline_);
+        place at = place_of(timer.deadline_);
+        if ((timer.home_ & is_ahead) != 0) [[unlikely]]
+            at = place_ahead_of(timer.deadline_);
         if (timer.prev_ == &timer) {
             last_[at.index()] = nullptr;
             mark_empty(at);
@@ -300,16 +331,16 @@ private:
     }
 
     // Puts a timer with deadline >= elapsed_ into its slot, keeping W2 and W3.
-    void file(wheel_timer& timer) noexcept {
-        const place at = place_of(timer.deadline_);
+    void file(wheel_timer& timer) noexcept { file(timer, place_of(timer.deadline_), 0); }
+
+    void file(wheel_timer& timer, place at, std::uintptr_t tag) noexcept {
         wheel_link*& last = last_[at.index()];
         wheel_link* const old_last = last;
         if (old_last == nullptr) {
-            timer.home_ = address() | tags;
+            timer.home_ = address() | is_last | in_order | least_first | tag;
             timer.next_ = timer.prev_ = &timer;
             last = &timer;
-            levels_ |= 1U << at.level;
-            occupied_[at.level] |= at.bit();
+            mark_used(at);
             return;
         }
         wheel_link* const first = old_last->next_;
@@ -332,9 +363,16 @@ private:
 
     void arm_due(wheel_timer& timer) noexcept;
     bool collect_due() noexcept;
-    void empty_slot(place at, tick least) noexcept;
+    void empty_slot(place at, tick to) noexcept;
+    std::size_t file_again(wheel_link* last) noexcept;
     void settle(bool caught_up) noexcept;
-    [[nodiscard]] tick least_of(place at) const noexcept;
+    [[nodiscard]] static tick least_of(const wheel_link* last) noexcept;
+
+    void work_ahead() noexcept;
+    void enter_ahead() noexcept;
+    [[nodiscard]] bool ahead_is_first() const noexcept;
+    [[nodiscard]] tick bound_with_ahead() const noexcept;
+    [[nodiscard]] const char* check_slot(place at, std::size_t& seen) const noexcept;
 
     tick elapsed_;
     tick now_;
@@ -342,15 +380,18 @@ private:
     advance_scope* running_ = nullptr;
     bool behind_ = false;
     std::uint32_t levels_ = 0;  // a bit for each level in use
-    std::array<std::uint64_t, levels> occupied_{};
+    std::array<std::uint64_t, levels + 1> occupied_{};
     wheel_link due_{&due_, &due_};
     wheel_link fresh_{&fresh_, &fresh_};
     wheel_link parked_{&parked_, &parked_};  // armed for never
     std::array<wheel_link*, slot_count> last_{};
+    std::size_t long_slot_ = 16384;  // more timers take a millisecond or two
+    unsigned long_level_ = levels;   // the lowest on which a slot was long
+    place ahead_{};                  // the slot that is being taken apart
+    std::size_t moved_ahead_ = 0;
 };
 
 static_assert(sizeof(wheel_core) <= 8192, "an empty wheel is small");
-static_assert(alignof(wheel_core) >= 8, "its address leaves three bits");
 
 }  // namespace detail
 
