@@ -1,4 +1,5 @@
 #include <verge/base/detail/fast_clock.hpp>
+#include <verge/base/detail/in_place.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -10,13 +11,14 @@
 
 namespace verge::detail {
 
+std::atomic<std::uint64_t> in_place::fast_rate{0};
+
 namespace {
 
-#ifdef __x86_64__
+using in_place::counter;
+using in_place::fast_rate;
 
-std::uint64_t counter() noexcept {
-    return __builtin_ia32_rdtsc();
-}
+#ifdef __x86_64__
 
 bool kernel_trusts_counter() noexcept {
     constexpr const char* path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -30,9 +32,6 @@ bool kernel_trusts_counter() noexcept {
 
 #else
 
-std::uint64_t counter() noexcept {
-    return 0;
-}
 bool kernel_trusts_counter() noexcept {
     return false;
 }
@@ -60,12 +59,8 @@ pair read_both() noexcept {
 
 constexpr std::uint64_t window_ns = 16'000;
 constexpr std::uint64_t margin_ns = 64;  // for reads that the processor moved a few cycles forward
-constexpr unsigned shift = 32;
-
-// Nanoseconds a tick, times 1.125, times 2^32.  0: not measured yet; 1: do not use the counter.
-// Written once, by whoever comes first.
-std::atomic<std::uint64_t> fast_rate{0};
-constexpr std::uint64_t unusable = 1;
+constexpr unsigned shift = in_place::rate_shift;
+constexpr std::uint64_t unusable = 1;  // a rate
 
 // Measures the rate to within 1 %, which the factor of 1.125 has room for: 100 us suffice.
 std::uint64_t measure_rate() noexcept {
@@ -84,13 +79,6 @@ std::uint64_t measure_rate() noexcept {
     return unusable;
 }
 
-struct anchor {
-    std::uint64_t ticks = 0;
-    std::uint64_t ns = 0;      // the margin included
-    std::uint64_t window = 0;  // in ticks; 0: no anchor
-};
-constinit thread_local anchor own;
-
 std::uint64_t usable_rate() noexcept {
     // relaxed, three times: the number is all there is.
     std::uint64_t rate = fast_rate.load(std::memory_order_relaxed);
@@ -104,28 +92,25 @@ std::uint64_t usable_rate() noexcept {
                : rate;
 }
 
-std::uint64_t anchor_again() noexcept {
+}  // namespace
+
+time_point in_place::new_anchor() noexcept {
+    const auto as_time = [](std::uint64_t ns) {
+        return time_point(duration(static_cast<duration::rep>(ns)));
+    };
     const std::uint64_t rate = usable_rate();
-    if (rate == unusable) return clock_ns();
+    if (rate == unusable) return as_time(clock_ns());
     const pair now = read_both();
     // A long reading would put the anchor's sum far above the clock: use the clock itself then.
     const std::uint64_t window = (window_ns << shift) / rate;
-    own = now.width < window / 16 ? anchor{now.ticks, now.ns + margin_ns, window} : anchor{};
-    return now.ns + margin_ns;
+    own.ticks = now.ticks;
+    own.ns = now.ns + margin_ns;
+    own.window = now.width < window / 16 ? window : 0;
+    return as_time(own.ns);
 }
 
-}  // namespace
-
 [[gnu::noinline]] time_point upper_now() noexcept {
-    const std::uint64_t passed = counter() - own.ticks;
-    std::uint64_t ns = 0;
-    if (passed < own.window) [[likely]] {
-        // relaxed: written before the anchor that this thread made.
-        ns = own.ns + ((passed * fast_rate.load(std::memory_order_relaxed)) >> shift);
-    } else {
-        ns = anchor_again();
-    }
-    return time_point(duration(static_cast<duration::rep>(ns)));
+    return in_place::upper_now();
 }
 
 bool upper_now_is_fast() noexcept {

@@ -1,3 +1,4 @@
+#include <verge/base/detail/in_place.hpp>
 #include <verge/base/detail/thread_number.hpp>
 
 #include <atomic>
@@ -10,22 +11,25 @@ namespace verge::detail {
 namespace {
 
 std::atomic<std::uint64_t> numbers_given{0};
-constinit thread_local unsigned own_number = 0;  // 0: none yet
 
 // The one thread of a forked child is another than the one that forked: what knows that by its
 // number is to find that it has ended.  Registered before main(), as in slot_registry.cpp.
 [[maybe_unused]] const int new_in_children =
-    ::pthread_atfork(nullptr, nullptr, [] { own_number = 0; });
+    ::pthread_atfork(nullptr, nullptr, [] { in_place::own.number = 0; });
 
 }  // namespace
 
+constinit thread_local in_place::own_facts in_place::own;
+
+unsigned in_place::new_number() noexcept {
+    // relaxed: only the number itself matters.
+    const std::uint64_t given = numbers_given.fetch_add(1, std::memory_order_relaxed) + 1;
+    own.number = static_cast<unsigned>(given < shared_number ? given : given | shared_number);
+    return own.number;
+}
+
 [[gnu::noinline]] unsigned thread_number() noexcept {
-    if (own_number == 0) [[unlikely]] {
-        // relaxed: only the number itself matters.
-        const std::uint64_t given = numbers_given.fetch_add(1, std::memory_order_relaxed) + 1;
-        own_number = static_cast<unsigned>(given < shared_number ? given : given | shared_number);
-    }
-    return own_number;
+    return in_place::thread_number();
 }
 
 }  // namespace verge::detail

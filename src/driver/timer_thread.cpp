@@ -1,5 +1,5 @@
-#include <verge/base/detail/fast_clock.hpp>
 #include <verge/base/detail/fork_guard.hpp>
+#include <verge/base/detail/in_place.hpp>
 #include <verge/driver/detail/wake_lead.hpp>
 #include <verge/driver/timer_thread.hpp>
 
@@ -60,11 +60,16 @@ void add(std::atomic<std::uint64_t>& to, std::uint64_t n) noexcept {
     to.store(to.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
 
+// Who arms or cancels comes in by a function below that is not inlined: see there.
+struct platform : service_platform {
+    static unsigned thread_number() noexcept { return detail::in_place::thread_number(); }
+};
+
 }  // namespace
 
 class timer_thread::core final : public timer_waker, public std::enable_shared_from_this<core> {
 public:
-    using service_type = basic_timer_service<payload>;
+    using service_type = basic_timer_service<payload, platform>;
 
     explicit core(const options& opts)
         : options_(opts),
@@ -114,6 +119,14 @@ public:
         if (!fn) throw std::invalid_argument("verge::timer_thread: an empty function");
         if (!same_process()) return {};
         return service_.emplace(deadline, std::move(fn));
+    }
+
+    timer_id schedule_after(duration delay, callback&& fn) {
+        if (!fn) throw std::invalid_argument("verge::timer_thread: an empty function");
+        if (!same_process()) return {};
+        return service_.emplace_by(
+            [delay]() noexcept { return deadline_after(detail::in_place::upper_now(), delay); },
+            std::move(fn));
     }
 
     timer_id schedule_between(time_point earliest, time_point latest, callback&& fn) {
@@ -373,36 +386,42 @@ bool timer_thread::configure_shared(const options& opts) {
     return true;
 }
 
-timer_id timer_thread::schedule_at(time_point deadline, callback fn) {
+// Not inlined: they use in_place.hpp.
+
+[[gnu::noinline]] timer_id timer_thread::schedule_at(time_point deadline, callback fn) {
     return core_->schedule(deadline, std::move(fn));
 }
 
-timer_id timer_thread::schedule_at(time_point deadline, void (*fn)(void*), void* arg) {
+[[gnu::noinline]] timer_id timer_thread::schedule_at(time_point deadline, void (*fn)(void*),
+                                                     void* arg) {
     if (fn == nullptr) return core_->schedule(deadline, {});
     return core_->schedule(deadline, [fn, arg] { fn(arg); });
 }
 
-timer_id timer_thread::schedule_after(duration delay, callback fn) {
-    return core_->schedule(deadline_after(detail::upper_now(), delay), std::move(fn));
+[[gnu::noinline]] timer_id timer_thread::schedule_after(duration delay, callback fn) {
+    return core_->schedule_after(delay, std::move(fn));
 }
 
-timer_id timer_thread::schedule_between(time_point earliest, time_point latest, callback fn) {
+[[gnu::noinline]] timer_id timer_thread::schedule_between(time_point earliest, time_point latest,
+                                                          callback fn) {
     return core_->schedule_between(earliest, latest, std::move(fn));
 }
 
-timer_id timer_thread::schedule_every(duration period, callback fn, missed_ticks policy) {
+[[gnu::noinline]] timer_id timer_thread::schedule_every(duration period, callback fn,
+                                                        missed_ticks policy) {
     return core_->schedule_every(period, std::move(fn), policy);
 }
 
-cancel_result timer_thread::cancel(timer_id id) noexcept {
+[[gnu::noinline]] cancel_result timer_thread::cancel(timer_id id) noexcept {
     return core_->same_process() ? core_->service().cancel(id) : cancel_result::gone;
 }
 
-cancel_result timer_thread::cancel_and_wait(timer_id id) noexcept {
+[[gnu::noinline]] cancel_result timer_thread::cancel_and_wait(timer_id id) noexcept {
     return core_->same_process() ? core_->service().cancel_and_wait(id) : cancel_result::gone;
 }
 
-reschedule_result timer_thread::reschedule(timer_id id, time_point deadline) noexcept {
+[[gnu::noinline]] reschedule_result timer_thread::reschedule(timer_id id,
+                                                             time_point deadline) noexcept {
     return core_->same_process() ? core_->service().rearm(id, deadline) : reschedule_result::gone;
 }
 

@@ -6,6 +6,7 @@
 #include "migration.hpp"
 
 #include <verge/base/detail/thread_number.hpp>
+#include <verge/driver/timer_thread.hpp>
 #include <verge/fiber/mutex.hpp>
 #include <verge/fiber/scheduler.hpp>
 #include <verge/fiber/this_fiber.hpp>
@@ -14,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -87,7 +89,7 @@ void throws_and_pauses(int number) {
     expect(std::uncaught_exceptions() == 0, "nothing is in flight");
 }
 
-void wander(int name, fibers::mutex& lock, long& guarded) {
+void wander(int name, fibers::mutex& lock, long& guarded, timer_thread& timers) {
     const fibers::fiber_id id = this_fiber::id();
     const int* thread = address_of_here();
     for (int i = 0; i < rounds; ++i) {
@@ -111,6 +113,9 @@ void wander(int name, fibers::mutex& lock, long& guarded) {
         this_fiber::yield();
         const unsigned number_here = detail::thread_number();
         expect(own_number() == 0 || own_number() == number_here, "the thread's number");
+        const timer_id timer = timers.schedule_after(std::chrono::hours(1), [] {});
+        this_fiber::yield();
+        expect(timers.cancel(timer) == cancel_result::cancelled, "a timer is found again");
         const int* const now_on = address_of_here();
         if (now_on != thread) migrations.fetch_add(1, std::memory_order_relaxed);
         thread = now_on;
@@ -122,13 +127,17 @@ void wander(int name, fibers::mutex& lock, long& guarded) {
 int run_migrating_fibers() {
     fibers::scheduler scheduler({.min_workers = 4, .max_workers = 4});
     fibers::mutex lock;
+    timer_thread timers;
     long guarded = 0;
     std::vector<fibers::fiber<>> all;
     for (int i = 0; i < fiber_count; ++i)
-        all.push_back(scheduler.spawn([&, i] { wander(i + 1, lock, guarded); }));
+        all.push_back(scheduler.spawn([&, i] { wander(i + 1, lock, guarded, timers); }));
     for (fibers::fiber<>& each : all)
         each.join();
     expect(guarded == long{fiber_count} * rounds, "the mutex excludes");
+    const timer_thread::statistics told = timers.stats();
+    expect(told.cancelled == std::uint64_t{fiber_count} * rounds, "each cancel counts");
+    expect(told.pending == 0, "no timer is left");
     expect(migrations > 0, "fibers migrate at all");
     std::printf("%ld migrations, %d wrong\n", migrations.load(), wrong.load());
     return wrong;

@@ -183,6 +183,25 @@ public:
             std::forward<Args>(args)...);
     }
 
+    /// emplace, for the time point that when() gives.  It reads a clock, which takes a while: under
+    /// the shard's lock if that leans to the caller, so that all the rest is on its way by then,
+    /// else before.
+    template <class When, class... Args>
+    requires std::is_nothrow_constructible_v<Payload, Args...> &&
+        std::is_nothrow_invocable_r_v<time_point, When>
+            timer_id emplace_by(When when, Args&&... args) {
+        const unsigned self = Platform::thread_number();
+        shard& s = shard_for(self);
+        if (s.leans_to(self)) [[likely]] {
+            return arm_in(
+                s, self, [when](auto& wheel, auto& entry) { wheel.arm_at(entry, to_tick(when())); },
+                std::forward<Args>(args)...);
+        }
+        return arm_in(
+            s, self, [at = to_tick(when())](auto& wheel, auto& entry) { wheel.arm_at(entry, at); },
+            std::forward<Args>(args)...);
+    }
+
     /// Arms a timer for somewhere in [earliest, latest], where it meets other timers with slack.
     timer_id arm_between(time_point earliest, time_point latest, Payload payload) {
         return arm_by([from = to_tick(earliest), to = to_tick(latest)](
@@ -196,7 +215,7 @@ public:
         if (record == nullptr) return cancel_result::gone;
         shard* const s = shard_of(*record);
         if (s == nullptr) return cancel_result::gone;
-        const cancel_result result = s->cancel(id, *record);
+        const cancel_result result = s->cancel(Platform::thread_number(), id, *record);
         if (result == cancel_result::cancelled) count_out();
         return result;
     }
@@ -430,7 +449,11 @@ private:
     template <class Place, class... Args>
     timer_id arm_by(Place place, Args&&... args) {
         const unsigned self = Platform::thread_number();
-        shard& s = shard_for(self);
+        return arm_in(shard_for(self), self, place, std::forward<Args>(args)...);
+    }
+
+    template <class Place, class... Args>
+    timer_id arm_in(shard& s, unsigned self, Place place, Args&&... args) {
         if (!count_in()) {
             s.count_rejected();
             return {};

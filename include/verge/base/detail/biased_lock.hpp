@@ -102,6 +102,12 @@ public:
         lock_without_bias(self);
     }
 
+    /// Whether it leans to the thread of this number, for the time being.
+    [[nodiscard]] bool leans_to(std::uint32_t self) const noexcept {
+        // relaxed: a guess.
+        return bias_.load(std::memory_order_relaxed) == self;
+    }
+
     void unlock() noexcept VERGE_RELEASE() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         if (by_bias_) [[likely]] {
             // release: pairs with the acquire in take_back().

@@ -69,11 +69,14 @@ public:
 private:
     static constexpr std::uint32_t free = 0;
     static constexpr std::uint32_t held = 1;
+    // Who looks again at once takes the cache lines away from a holder that is about to come back
+    // for the next operation: two threads in one shard get on faster if each does several in a row.
+    static constexpr unsigned least_pauses = 8;
     static constexpr unsigned most_pauses = 64;
 
     [[gnu::noinline]] void lock_slowly() noexcept {
         for (unsigned round = 0;; ++round) {
-            for (unsigned pauses = 1; pauses <= most_pauses; pauses *= 2) {
+            for (unsigned pauses = least_pauses; pauses <= most_pauses; pauses *= 2) {
                 for (unsigned i = 0; i < pauses; ++i)
                     Platform::pause();
                 // relaxed: a look before the exchange, which keeps the cache line shared.

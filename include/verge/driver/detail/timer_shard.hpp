@@ -116,6 +116,15 @@ public:
 
     // ---- by any thread --------------------------------------------------------------------------
 
+    /// Whether arm() by the thread of this number most likely meets nobody.
+    [[nodiscard]] bool leans_to(unsigned self) const noexcept {
+        if constexpr (requires { lock_.leans_to(self); }) {
+            return lock_.leans_to(self);
+        } else {
+            return false;
+        }
+    }
+
     /// Arms a timer, by the thread of the number `self`: make(address) constructs its payload
     /// there, place(wheel, entry) puts it into the wheel.  Neither is called unless it succeeds,
     /// and neither throws.
@@ -132,15 +141,17 @@ public:
         e->now = state::armed;
         e->over = false;
         e->silent = destroyed_silently(e->payload);
-        place(wheel_, *e);
         ++counters_.scheduled;
-        return {timer_id(pool::id_of(*e)), lower_nearest(e->deadline()), false};
+        const timer_id id(pool::id_of(*e));
+        place(wheel_, *e);  // last: it may read the clock, which nothing overtakes
+        return {id, lower_nearest(e->deadline()), false};
     }
 
-    /// Ends a timer that has not begun, and destroys its payload outside the lock.
-    cancel_result cancel(timer_id id, const slot_registry::record& record) noexcept {
+    /// Ends a timer that has not begun, and destroys its payload outside the lock.  By the thread
+    /// of the number `self`.
+    cancel_result cancel(unsigned self, timer_id id, const slot_registry::record& record) noexcept {
         pool::prefetch(id.value(), record);
-        lock_.lock();
+        lock_as(self);
         entry* const e = pool_.find(id.value(), record);
         if (e == nullptr || e->now == state::running) [[unlikely]] {
             if (e != nullptr) e->over = true;
@@ -359,6 +370,14 @@ public:
     }
 
 private:
+    void lock_as(unsigned self) noexcept VERGE_ACQUIRE(lock_) {
+        if constexpr (requires { lock_.lock_as(self); }) {
+            lock_.lock_as(self);
+        } else {
+            lock_.lock();
+        }
+    }
+
     entry* find_due(const due_timer& due) noexcept VERGE_REQUIRES(lock_) {
         entry* const e = pool_.find(due.id.value());
         return e != nullptr && e->now == state::due && e->turn == due.turn ? e : nullptr;
