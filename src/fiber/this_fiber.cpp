@@ -85,16 +85,37 @@ void yield() noexcept {
     if (!detail::worker::yield()) ::sched_yield();
 }
 
+namespace {
+
+// The rest of a sleep that was asked to end a little early, so that waking is over in time.  False
+// if somebody wants it to end before that.
+bool wait_awake(const parkable& self, time_point asked, time_point deadline) noexcept {
+    time_point now = steady_source{}.now();
+    detail::worker::slept(now - asked);
+    while (now < deadline) {
+        if (self.requests() != 0) return false;
+        yield();
+        now = steady_source{}.now();
+    }
+    return true;
+}
+
+}  // namespace
+
 sleep_result sleep_until(time_point deadline) {
     parkable& self = detail::current();
     const parkable::epoch of = self.begin_wait(true);
     if (self.requests() == 0) {
-        if (deadline <= steady_source{}.now()) {
+        const time_point begin = steady_source{}.now();
+        if (deadline <= begin) {
             yield();
             return sleep_result::elapsed;
         }
         const detail::wait_scope showing(self, wait_kind::sleep);
-        if (self.suspend(of, deadline) == detail::wake_reason::timed_out) {
+        const time_point asked =
+            deadline == never ? never : deadline - detail::worker::lead_of_sleep(deadline - begin);
+        if (self.suspend(of, asked) == detail::wake_reason::timed_out &&
+            wait_awake(self, asked, deadline)) {
             return sleep_result::elapsed;
         }
     }

@@ -18,6 +18,10 @@ namespace {
 
 constinit thread_local worker* own_worker = nullptr;
 
+// How much earlier sleeps are asked to end, in nanoseconds, as the worker learned it that did so
+// last: waking takes as long for the next worker of this process.
+std::atomic<duration::rep> lead_of_others{0};
+
 // One writer: a load and a store need no lock prefix.
 void add_one(std::atomic<std::uint64_t>& to) noexcept {
     // relaxed, and release: who adds up the sums acquires it; see scheduler_core.hpp.
@@ -32,6 +36,13 @@ callback* function_on(const stack& s) noexcept {
 }
 
 }  // namespace
+
+worker::worker(scheduler_core& core, unsigned index, bool shared) noexcept
+    : queue(shared),
+      core_(core),
+      index_(index),
+      // relaxed: any value that was ever learned will do.
+      lead_(duration(lead_of_others.load(std::memory_order_relaxed))) {}
 
 [[gnu::noinline]] worker* worker::here() noexcept {
     worker* w = own_worker;
@@ -267,6 +278,25 @@ bool worker::yield() noexcept {
     worker& w = *here();
     w.left_epoch_ = of;
     w.leave(self, after::parked, nullptr);
+}
+
+[[gnu::noinline]] duration worker::lead_of_sleep(duration length) noexcept {
+    const worker* const w = here();
+    const duration lead = w != nullptr && w->runs_a_stack() ? w->lead_.lead() : duration::zero();
+    return length > 2 * lead ? lead : duration::zero();
+}
+
+[[gnu::noinline]] void worker::slept(duration late) noexcept {
+    worker* const w = here();
+    if (w == nullptr || !w->runs_a_stack()) return;
+    w->lead_.woke(late);
+    // relaxed: a number for who comes later.
+    lead_of_others.store(w->lead_.lead().count(), std::memory_order_relaxed);
+}
+
+// Whether what runs here is a fiber that leaves its stack when it waits.
+bool worker::runs_a_stack() const noexcept {
+    return current_ != nullptr && current_->kind != stack_kind::native;
 }
 
 [[gnu::noinline]] void worker::run_child(fiber_record& child) noexcept {

@@ -18,7 +18,9 @@
 #pragma once
 
 #include "fiber/fiber_record.hpp"
+#include <verge/base/clock.hpp>
 #include <verge/base/parker.hpp>
+#include <verge/driver/detail/wake_lead.hpp>
 #include <verge/fiber/detail/execution.hpp>
 #include <verge/fiber/detail/remote_queue.hpp>
 #include <verge/fiber/detail/run_queue.hpp>
@@ -36,8 +38,7 @@ class scheduler_core;
 
 class worker {
 public:
-    worker(scheduler_core& core, unsigned index, bool shared) noexcept
-        : queue(shared), core_(core), index_(index) {}
+    worker(scheduler_core& core, unsigned index, bool shared) noexcept;
     ~worker() = default;
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
@@ -60,6 +61,11 @@ public:
 
     /// The calling thread is about to wait: delivers the signals that it owes for batched spawns.
     static void pay_debts() noexcept;
+
+    /// How much earlier the caller's sleep of this length had better be asked to end, since a
+    /// worker may have to be waked for it; and how late one did end.  See wake_lead.hpp.
+    [[nodiscard]] static duration lead_of_sleep(duration length) noexcept;
+    static void slept(duration late) noexcept;
 
     /// A fiber has become ready, on this thread.
     void make_ready(fiber_record& r) noexcept;
@@ -96,6 +102,7 @@ public:
 private:
     enum class after : std::uint8_t { nothing, parked, yielded, finished };
 
+    [[nodiscard]] bool runs_a_stack() const noexcept;
     [[nodiscard]] fiber_record* next_ready() noexcept;
     [[nodiscard]] fiber_record* find_work() noexcept;
     [[nodiscard]] fiber_record* look_everywhere() noexcept;
@@ -130,6 +137,7 @@ private:
     std::uint32_t picks_left_ = remote_turn;  // until the remote queue gets its turn
     std::size_t turns_ = 0;                   // of these; for relieve_the_stuck()
     std::uint64_t seen_switches_ = 0;         // of the worker looked at last
+    verge::detail::wake_lead lead_;           // of sleeping fibers
     stack_list stacks_[3];
     task_list<fiber_record> free_records_;
     task_list<fiber_record> used_records_;

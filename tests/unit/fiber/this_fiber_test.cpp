@@ -72,6 +72,23 @@ TEST(ThisFiber, SleepsForAsLongAsOneLikes) {
     }
 }
 
+// Sleeps are asked to end a little early once it is known how long waking takes, and wait for the
+// rest awake.
+TEST(ThisFiber, ASleepIsNotEarlyHoweverEarlyItIsAskedToEnd) {
+    fibers::scheduler scheduler;
+    int early = 0;
+    scheduler
+        .spawn([&early] {
+            for (int i = 0; i < 300; ++i) {
+                const time_point deadline = deadline_after(steady_source{}.now(), 500us);
+                EXPECT_EQ(this_fiber::sleep_until(deadline), sleep_result::elapsed);
+                if (steady_source{}.now() < deadline) ++early;
+            }
+        })
+        .join();
+    EXPECT_EQ(early, 0);
+}
+
 TEST(ThisFiber, AnInterruptBeforeTheSleepIsRemembered) {
     scheduler fibers(workers(1));
     for (const stack_kind kind : {stack_kind::normal, stack_kind::native}) {

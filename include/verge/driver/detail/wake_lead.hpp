@@ -20,6 +20,10 @@ namespace verge::detail {
 
 class wake_lead {
 public:
+    wake_lead() = default;
+    /// Begins with what another has learned.
+    explicit wake_lead(duration lead) noexcept : lead_(lead) {}
+
     /// At most so much: longer waits awake would cost more than they give.
     static constexpr duration most{50'000};
 
