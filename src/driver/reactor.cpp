@@ -183,12 +183,33 @@ void reactor_timer_ref::destroy() noexcept {
 
 // ---- what is registered -------------------------------------------------------------------------
 
+namespace {
+
+// A mutex, or none where one thread does everything.
+class optional_mutex {
+public:
+    explicit optional_mutex(bool used) noexcept : used_(used) {}
+
+    void lock() {
+        if (used_) mutex_.lock();
+    }
+    void unlock() {
+        if (used_) mutex_.unlock();
+    }
+
+private:
+    std::mutex mutex_;
+    const bool used_;
+};
+
+}  // namespace
+
 class reactor::descriptor {
 public:
-    explicit descriptor(int number) noexcept : fd(number) {}
+    descriptor(int number, bool locks) noexcept : fd(number), lock(locks) {}
 
     const int fd;
-    std::mutex lock;
+    optional_mutex lock;
     operation_list pending[3];   // by fd_event; under lock
     bool removed = false;        // under lock
     descriptor* next = nullptr;  // of the core's lists, under its lock
@@ -197,7 +218,14 @@ public:
 
 class reactor::core {
 public:
-    explicit core(reactor_system& sys) : system(sys) { open(); }
+    core(reactor_system& sys, bool use_locks)
+        : system(sys),
+          locks(use_locks),
+          arm_lock(use_locks),
+          lock(use_locks),
+          alarm_lock(use_locks) {
+        open();
+    }
     ~core() {
         reclaim();
         while (all != nullptr)
@@ -383,21 +411,22 @@ public:
     }
 
     reactor_system& system;
+    const bool locks;
     owned_fd epoll, wake, timer;
     int wake_mark = 0, timer_mark = 0;  // their addresses are what epoll tells
     bool has_pwait2 = true;             // of the waiter
     time_point asked = never;           // of the waiter: when it wants to be waked; never: no lead
     detail::wake_lead lead;             // of the waiter
 
-    std::mutex arm_lock;      // over timerfd_settime too: two calls must not swap
+    optional_mutex arm_lock;  // over timerfd_settime too: two calls must not swap
     time_point hard = never;  // under arm_lock: what the timerfd is set to
     time_point soft = never;  // under arm_lock: where the present time-out ends
 
-    std::mutex lock;
+    optional_mutex lock;
     descriptor* all = nullptr;      // under lock
     descriptor* retired = nullptr;  // under lock
 
-    std::mutex alarm_lock;
+    optional_mutex alarm_lock;
     alarm alarms[2];  // by alarm_clock; under alarm_lock
 
     std::atomic<std::uint64_t> waits{0};
@@ -421,7 +450,8 @@ reactor::reactor() : reactor(options{}) {}
 
 reactor::reactor(const options& opts)
     : expired_(opts.expired),
-      core_(std::make_unique<core>(opts.system != nullptr ? *opts.system : reactor_system::real())),
+      core_(std::make_unique<core>(opts.system != nullptr ? *opts.system : reactor_system::real(),
+                                   opts.locks)),
       timers_(*this, {.shards = opts.shards, .start = steady_source{}.now()}) {}
 
 reactor::~reactor() {
@@ -530,7 +560,7 @@ void reactor::watch(alarm_clock which, clock_watcher* watcher) noexcept {
 }
 
 reactor::descriptor* reactor::add(int fd) {
-    auto d = std::make_unique<descriptor>(fd);
+    auto d = std::make_unique<descriptor>(fd, core_->locks);
     core_->add(*d);
     core_->link(*d);
     return d.release();

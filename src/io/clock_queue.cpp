@@ -58,10 +58,10 @@ void clock_queue_base::close_watch() noexcept {
 }
 
 void clock_queue_base::lock() {
-    secret_->mutex.lock();
+    if (loop_.has_locks()) secret_->mutex.lock();
 }
 void clock_queue_base::unlock() {
-    secret_->mutex.unlock();
+    if (loop_.has_locks()) secret_->mutex.unlock();
 }
 
 void clock_queue_base::shutdown() {

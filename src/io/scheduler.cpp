@@ -111,6 +111,7 @@ reactor& scheduler::use_reactor() {
     auto made = std::make_unique<reactor>(
         reactor::options{.shards = mode_ == threading::unsafe ? std::size_t{1} : 16,
                          .system = system_,
+                         .locks = has_locks(),
                          .expired = &timer_service::expired});
     thread_info* woken = nullptr;
     lock_.lock();

@@ -178,6 +178,7 @@ public:
     struct options {
         std::size_t shards = 1;
         verge::reactor_system* system = nullptr;
+        bool locks = true;
         void (*expired)(void*, verge::timer_id, verge::time_point, void*) = nullptr;
     };
     explicit loop_reactor(const options& o) : expired_(o.expired), timers_(*this, {.shards = 1}) {

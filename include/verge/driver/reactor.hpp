@@ -199,6 +199,7 @@ public:
     struct options {
         std::size_t shards = timer_service_options{}.shards;
         reactor_system* system = nullptr;  ///< nullptr: the kernel.  Must outlive the reactor.
+        bool locks = true;  ///< false: one thread at a time does anything at all with it.
         /// Called by wait() for plain objects whose time has come; must not throw.
         void (*expired)(void* object, timer_id id, time_point deadline, void* sink) = nullptr;
     };
