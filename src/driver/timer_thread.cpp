@@ -1,3 +1,4 @@
+#include <verge/base/detail/fast_clock.hpp>
 #include <verge/base/detail/fork_guard.hpp>
 #include <verge/base/detail/in_place.hpp>
 #include <verge/driver/detail/wake_lead.hpp>
@@ -85,6 +86,8 @@ public:
     core& operator=(const core&) = delete;
 
     void start() {
+        // Takes 0.1 ms the first time in a process: not to be done under a shard's lock.
+        static_cast<void>(detail::upper_now_is_fast());
         auto self = std::make_unique<std::shared_ptr<core>>(shared_from_this());
         sigset_t all;
         sigset_t old;

@@ -1,6 +1,7 @@
 #include "fiber/fiber_record.hpp"
 #include "fiber/scheduler_core.hpp"
 #include "fiber/worker.hpp"
+#include <verge/base/detail/spin_lock.hpp>
 #include <verge/fiber/this_fiber.hpp>
 
 #include <mutex>
@@ -95,6 +96,9 @@ bool wait_awake(const parkable& self, time_point asked, time_point deadline) noe
     while (now < deadline) {
         if (self.requests() != 0) return false;
         yield();
+        // Half a microsecond: a worker counts its picks to find out whether another is stuck.
+        for (int i = 0; i < 8; ++i)
+            verge::detail::spin_platform::pause();
         now = steady_source{}.now();
     }
     return true;
