@@ -5,7 +5,7 @@
 //
 // Unlocking is a plain store: on x86 that is 20 cycles cheaper than the exchange a futex mutex
 // needs to learn whether somebody sleeps.  The price is that nobody can be woken.  So a thread that
-// does not get the lock spins for some 3 us, longer than any critical section of ours, then gives
+// does not get the lock spins for some 5 us, longer than any critical section of ours, then gives
 // up its time slice, then sleeps for short and growing whiles: the kernel runs the holder
 // meanwhile, also if the holder has a lower real-time priority.  A waiter looks again by itself, so
 // no wake-up can be lost.
