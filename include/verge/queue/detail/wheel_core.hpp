@@ -218,7 +218,7 @@ private:
     static constexpr unsigned slots = 1U << digit_bits;
     static constexpr unsigned levels = 11;
     static constexpr unsigned ahead = levels;  // the level of what is taken apart early
-    static constexpr std::size_t slot_count = (levels + 1) * slots;
+    static constexpr std::size_t slot_count = std::size_t{levels + 1} * slots;
 
     struct place {
         unsigned level;
