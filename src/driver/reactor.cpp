@@ -1,3 +1,4 @@
+#include <verge/base/detail/optional_lock.hpp>
 #include <verge/driver/detail/wake_lead.hpp>
 #include <verge/driver/reactor.hpp>
 
@@ -183,33 +184,12 @@ void reactor_timer_ref::destroy() noexcept {
 
 // ---- what is registered -------------------------------------------------------------------------
 
-namespace {
-
-// A mutex, or none where one thread does everything.
-class optional_mutex {
-public:
-    explicit optional_mutex(bool used) noexcept : used_(used) {}
-
-    void lock() {
-        if (used_) mutex_.lock();
-    }
-    void unlock() {
-        if (used_) mutex_.unlock();
-    }
-
-private:
-    std::mutex mutex_;
-    const bool used_;
-};
-
-}  // namespace
-
 class reactor::descriptor {
 public:
     descriptor(int number, bool locks) noexcept : fd(number), lock(locks) {}
 
     const int fd;
-    optional_mutex lock;
+    detail::optional_lock<std::mutex> lock;
     operation_list pending[3];   // by fd_event; under lock
     bool removed = false;        // under lock
     descriptor* next = nullptr;  // of the core's lists, under its lock
@@ -418,15 +398,16 @@ public:
     time_point asked = never;           // of the waiter: when it wants to be waked; never: no lead
     detail::wake_lead lead;             // of the waiter
 
-    optional_mutex arm_lock;  // over timerfd_settime too: two calls must not swap
+    detail::optional_lock<std::mutex>
+        arm_lock;             // over timerfd_settime too: two calls must not swap
     time_point hard = never;  // under arm_lock: what the timerfd is set to
     time_point soft = never;  // under arm_lock: where the present time-out ends
 
-    optional_mutex lock;
+    detail::optional_lock<std::mutex> lock;
     descriptor* all = nullptr;      // under lock
     descriptor* retired = nullptr;  // under lock
 
-    optional_mutex alarm_lock;
+    detail::optional_lock<std::mutex> alarm_lock;
     alarm alarms[2];  // by alarm_clock; under alarm_lock
 
     std::atomic<std::uint64_t> waits{0};
@@ -452,7 +433,8 @@ reactor::reactor(const options& opts)
     : expired_(opts.expired),
       core_(std::make_unique<core>(opts.system != nullptr ? *opts.system : reactor_system::real(),
                                    opts.locks)),
-      timers_(*this, {.shards = opts.shards, .start = steady_source{}.now()}) {}
+      timers_(*this, {.shards = opts.shards, .start = steady_source{}.now(), .locks = opts.locks}) {
+}
 
 reactor::~reactor() {
     timers_.close();

@@ -36,7 +36,8 @@ void sleep_for(duration time) noexcept {
 }
 
 struct clock_queue_base::secret {
-    std::mutex mutex;
+    explicit secret(bool locks) noexcept : lock(locks) {}
+    optional_lock<std::mutex> lock;
 };
 
 clock_queue_base::clock_queue_base(execution_context& context, kind which)
@@ -45,7 +46,7 @@ clock_queue_base::clock_queue_base(execution_context& context, kind which)
       loop_(timer_service::of(use_service<scheduler>(context)).loop()),
       reactor_(loop_.use_reactor()),
       which_(which),
-      secret_(std::make_unique<secret>()) {
+      secret_(std::make_unique<secret>(loop_.has_locks())) {
     if (which_ != kind::user) reactor_.watch(clock_of(which_ == kind::realtime), this);
 }
 
@@ -58,10 +59,10 @@ void clock_queue_base::close_watch() noexcept {
 }
 
 void clock_queue_base::lock() {
-    if (loop_.has_locks()) secret_->mutex.lock();
+    secret_->lock.lock();
 }
 void clock_queue_base::unlock() {
-    if (loop_.has_locks()) secret_->mutex.unlock();
+    secret_->lock.unlock();
 }
 
 void clock_queue_base::shutdown() {

@@ -85,6 +85,7 @@ struct timer_service_options {
     std::size_t reserve = 0;             ///< Room made at once, shared out over the shards.
     std::size_t max_timers = unlimited;  ///< That have not ended.  Arming more gives an empty id.
     time_point start = {};               ///< A time not after the first collect().
+    bool locks = true;  ///< false: one thread at a time does anything at all with it.
 };
 
 /// A snapshot, for dashboards and tests.  Each timer is counted under exactly one of cancelled,
@@ -154,7 +155,7 @@ public:
         : waker_(waker), shard_count_(checked(opts.shards)), max_timers_(opts.max_timers) {
         shards_ = std::make_unique<shard[]>(shard_count_);
         for (std::size_t i = 0; i < shard_count_; ++i) {
-            shards_[i].start_at(to_tick(opts.start));
+            shards_[i].start(to_tick(opts.start), opts.locks);
             const std::size_t share =
                 opts.reserve / shard_count_ + (opts.reserve % shard_count_ != 0 ? 1 : 0);
             shards_[i].adopt(shard::pool::make_chunks(share));

@@ -176,6 +176,20 @@ TEST_F(BiasedLock, WithoutTheKernelsFenceItLeansToNobody) {
     EXPECT_EQ(fences_for_another(), 0);
 }
 
+TEST_F(BiasedLock, LeftOutItLeansToWhoeverComes) {
+    lock_.leave_out();
+    watched_platform::fence_works = false;
+    for (int round = 0; round < 3; ++round) {
+        take(lock_);
+        EXPECT_TRUE(lock_.leans_to(thread_number()));
+        in_another_thread([&] {
+            take(lock_);
+            EXPECT_TRUE(lock_.leans_to(thread_number()));
+        });
+    }
+    EXPECT_EQ(watched_platform::fences, 0);
+}
+
 // Not atomic: a lock that lets two in at once loses counts, and TSan reports it.
 TEST_F(BiasedLock, ExcludesAndPublishes) {
     constexpr int rounds = 200;

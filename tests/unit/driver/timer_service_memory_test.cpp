@@ -187,6 +187,34 @@ TEST(TimerServiceSteps, ATimerMayEndAndItsMemoryBeTrimmedUnderACancelAndWait) {
     EXPECT_EQ(timers.cancel_and_wait(id), cancel_result::gone);
 }
 
+// A lock that tells whether it was left out.
+struct watched_lock : detail::biased_lock {
+    static inline int left_out = 0;
+    void leave_out() noexcept {
+        ++left_out;
+        detail::biased_lock::leave_out();
+    }
+};
+struct watched_lock_platform : service_platform {
+    using lock = watched_lock;
+};
+
+TEST(TimerServiceLocks, AreLeftOutIfNobodyMeets) {
+    bell nobody;
+    using service = basic_timer_service<callback, watched_lock_platform>;
+    const service locked(nobody, {.shards = 3});
+    EXPECT_EQ(watched_lock::left_out, 0);
+    service timers(nobody, {.shards = 3, .locks = false});
+    EXPECT_EQ(watched_lock::left_out, 3);
+    int ran = 0;
+    timers.arm(at(1ns), [&] { ++ran; });
+    timer_id theirs;
+    on_own_thread([&] { theirs = timers.arm(at(2ns), [&] { ++ran; }); });
+    EXPECT_EQ(timers.cancel(theirs), cancel_result::cancelled);
+    EXPECT_EQ(timers.run_due(at(2ns)), 1U);
+    EXPECT_EQ(ran, 1);
+}
+
 // ---- memory that is refused ----
 
 TEST_F(TimerService, ArmsNothingIfMemoryIsRefused) {

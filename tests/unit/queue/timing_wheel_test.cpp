@@ -194,7 +194,6 @@ TEST(TimingWheel, FilesATimerAgainOnceALevelAtMost) {
     EXPECT_TRUE(wheel.empty());
 }
 
-// A timer of period 10 that comes late runs once for each tick it missed, in turn with the others.
 // 600 timers in each of four slots of level 2, where more than 512 are many.
 class LongSlots : public testing::Test {
 protected:
@@ -217,6 +216,13 @@ protected:
             wheel_.advance(now, [&](timer& t) { EXPECT_EQ(t.deadline(), now); });
         }
         EXPECT_EQ(wheel_.check(), nullptr);
+    }
+
+    template <class Choose>
+    void cancel_if(Choose choose) {
+        for (timer& t : timers_) {
+            if (choose(t.name)) wheel_.cancel(t);
+        }
     }
 
     [[nodiscard]] bool takes_apart() const {
@@ -245,9 +251,7 @@ TEST_F(LongSlots, AreTakenApartBeforeTheirTimeOnceOneWasLong) {
 }
 
 TEST_F(LongSlots, AreNotTakenApartAfterOneThatWasNot) {
-    for (timer& t : timers_) {
-        if (t.name >= 2 * each && t.name % 8 != 0) wheel_.cancel(t);
-    }
+    cancel_if([](int name) { return name >= 2 * each && name % 8 != 0; });
     advance_to(3 * span - 1);
     EXPECT_TRUE(has_taken_apart());
     advance_to(4 * span - 1);
@@ -259,10 +263,7 @@ TEST_F(LongSlots, AreNotTakenApartAfterOneThatWasNot) {
 TEST_F(LongSlots, CanBeCancelledWhileTheyAreTakenApart) {
     advance_to(span + 300);
     ASSERT_TRUE(takes_apart());
-    for (timer& t : timers_) {
-        if (t.name / each != 1) continue;
-        EXPECT_TRUE(wheel_.cancel(t));
-    }
+    cancel_if([](int name) { return name / each == 1; });
     EXPECT_FALSE(takes_apart());
     EXPECT_EQ(wheel_.check(), nullptr);
     advance_to(6 * span);
@@ -272,9 +273,7 @@ TEST_F(LongSlots, CanBeCancelledWhileTheyAreTakenApart) {
 TEST_F(LongSlots, AreWaitedForWhileTheyAreTakenApart) {
     advance_to(span + 300);
     ASSERT_TRUE(takes_apart());
-    for (timer& t : timers_) {
-        if (t.name / each == 0) wheel_.cancel(t);
-    }
+    cancel_if([](int name) { return name / each == 0; });
     EXPECT_EQ(wheel_.next_expiry(), 2 * span + 2);
     EXPECT_EQ(wheel_.next_bound(), 2 * span);  // what is left of the slot was not looked through
     advance_to(2 * span - 1);
@@ -284,6 +283,7 @@ TEST_F(LongSlots, AreWaitedForWhileTheyAreTakenApart) {
     EXPECT_EQ(fired_by(wheel_, 2 * span + 2), names{each});
 }
 
+// A timer of period 10 that comes late runs once for each tick it missed, in turn with the others.
 TEST(TimingWheel, ArmNextMakesUpForWhatWasMissed) {
     for (std::size_t budget = 1; budget <= 10; ++budget) {
         named_wheel wheel(0);

@@ -9,7 +9,8 @@
 // into every running thread of the process (membarrier, 0.2 to 2 us).
 //
 // Where the kernel has no membarrier the lock leans to nobody: it is the spin lock that it
-// contains.
+// contains.  And where its user sees to it that threads never meet, it can be left out: then it
+// leans to whoever comes, at once.
 //
 // States
 //   bias_     0: to nobody, the spin lock decides.  Else: to the thread of that number.
@@ -102,6 +103,10 @@ public:
         lock_without_bias(self);
     }
 
+    /// From now on no two threads meet here: what one does happens before what another does next.
+    /// Before it is first taken.
+    void leave_out() noexcept { left_out_ = true; }
+
     /// Whether it leans to the thread of this number, for the time being.
     [[nodiscard]] bool leans_to(std::uint32_t self) const noexcept {
         // relaxed: a guess.
@@ -120,6 +125,13 @@ public:
 private:
     [[gnu::noinline]] void lock_without_bias(std::uint32_t self) noexcept
         VERGE_NO_THREAD_SAFETY_ANALYSIS {
+        if (left_out_) {
+            // relaxed, twice: nobody else looks at them before this thread is done.
+            bias_.store(self, std::memory_order_relaxed);
+            inside_.store(1, std::memory_order_relaxed);
+            by_bias_ = true;
+            return;
+        }
         lock_.lock();
         // relaxed: written under lock_, which is held.
         if (bias_.load(std::memory_order_relaxed) != 0) take_back();
@@ -184,16 +196,17 @@ private:
     static constexpr std::uint8_t longest_patience = 15;
 
     basic_spin_lock<Platform> lock_;
-    atomic<std::uint32_t> bias_{0};    // written by the holder of lock_
-    atomic<std::uint32_t> inside_{0};  // written by owner_
+    atomic<std::uint32_t> bias_{0};   // written by the holder of lock_
+    atomic<std::uint8_t> inside_{0};  // written by owner_
+    bool left_out_ = false;           // written before all
     // By the holder of the lock:
+    bool by_bias_ = false;                        // how it is held
+    std::uint8_t patience_ = Platform::patience;  // a bias takes 2 to the power of that in a row
     std::uint32_t owner_ = 0;
     std::int32_t owner_kernel_number_ = 0;
-    std::uint32_t granted_at_ = 0;                // when it last began to lean
-    std::uint32_t last_ = 0;                      // who took lock_ last
-    std::uint16_t in_a_row_ = 0;                  // how often
-    std::uint8_t patience_ = Platform::patience;  // a bias takes 2 to the power of that in a row
-    bool by_bias_ = false;                        // how it is held
+    std::uint32_t granted_at_ = 0;  // when it last began to lean
+    std::uint32_t last_ = 0;        // who took lock_ last
+    std::uint16_t in_a_row_ = 0;    // how often
 };
 
 using biased_lock = basic_biased_lock<bias_platform>;

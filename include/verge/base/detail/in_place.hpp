@@ -3,9 +3,8 @@
 // Both read variables of the calling thread, and a compiler may keep the address of such a variable
 // for as long as it believes that the thread stays the same.  In a fiber it does not.  So these are
 // only for functions that
-//   - are not inlined themselves ([[gnu::noinline]], which link-time optimisation respects too),
-//   and
-//   - do not suspend.
+//   - are not inlined themselves: [[gnu::noinline]], which link-time optimisation respects too;
+//   - and do not suspend.
 // All others call the functions of the same name in verge/base/detail/.
 
 #pragma once

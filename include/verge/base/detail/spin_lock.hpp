@@ -95,18 +95,23 @@ private:
 
 using spin_lock = basic_spin_lock<spin_platform>;
 
+/// Takes a lock, by the thread of this number: some locks ask for it.
+template <class Lock>
+void lock_as(Lock& lock, unsigned self) noexcept VERGE_ACQUIRE(lock) {
+    if constexpr (requires { lock.lock_as(self); }) {
+        lock.lock_as(self);
+    } else {
+        lock.lock();
+    }
+}
+
 /// Holds a lock for a scope.  As std::lock_guard, without <mutex>, and known to clang's analysis.
 template <class Lock>
 class VERGE_SCOPED_CAPABILITY lock_scope {
 public:
     explicit lock_scope(Lock& lock) noexcept VERGE_ACQUIRE(lock) : lock_(lock) { lock.lock(); }
-    /// By the thread of this number, for a lock that asks for it.
     lock_scope(Lock& lock, unsigned self) noexcept VERGE_ACQUIRE(lock) : lock_(lock) {
-        if constexpr (requires { lock.lock_as(self); }) {
-            lock.lock_as(self);
-        } else {
-            lock.lock();
-        }
+        lock_as(lock, self);
     }
     ~lock_scope() VERGE_RELEASE() { lock_.unlock(); }
     lock_scope(const lock_scope&) = delete;

@@ -108,8 +108,12 @@ public:
         bool closed = false;     // no new timers
     };
 
-    /// The time until the first collect().  Before any timer is armed.
-    void start_at(tick now) noexcept {
+    /// The time until the first collect(), and whether threads may meet here.  Before any timer is
+    /// armed.
+    void start(tick now, bool locks) noexcept {
+        if constexpr (requires { lock_.leave_out(); }) {
+            if (!locks) lock_.leave_out();
+        }
         const lock_scope hold(lock_);
         wheel_.advance(now, [](entry&) {});
     }
@@ -151,7 +155,7 @@ public:
     /// of the number `self`.
     cancel_result cancel(unsigned self, timer_id id, const slot_registry::record& record) noexcept {
         pool::prefetch(id.value(), record);
-        lock_as(self);
+        lock_as(lock_, self);
         entry* const e = pool_.find(id.value(), record);
         if (e == nullptr || e->now == state::running) [[unlikely]] {
             if (e != nullptr) e->over = true;
@@ -370,14 +374,6 @@ public:
     }
 
 private:
-    void lock_as(unsigned self) noexcept VERGE_ACQUIRE(lock_) {
-        if constexpr (requires { lock_.lock_as(self); }) {
-            lock_.lock_as(self);
-        } else {
-            lock_.lock();
-        }
-    }
-
     entry* find_due(const due_timer& due) noexcept VERGE_REQUIRES(lock_) {
         entry* const e = pool_.find(due.id.value());
         return e != nullptr && e->now == state::due && e->turn == due.turn ? e : nullptr;

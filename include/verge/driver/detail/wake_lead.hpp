@@ -8,7 +8,7 @@
 // It learns from each wake-up: a step up when one came too late, seven steps down when one came too
 // soon.  So it settles where one of eight is too soon, wherever that is, and follows when it moves.
 //
-// Thread safety: none; it belongs to the thread that sleeps.
+// Thread safety: none; it belongs to the thread that sleeps, or to the worker whose fibers do.
 
 #pragma once
 

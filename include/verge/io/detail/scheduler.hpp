@@ -32,6 +32,7 @@
 #pragma once
 
 #include <verge/base/clock.hpp>
+#include <verge/base/detail/optional_lock.hpp>
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/base/parker.hpp>
 #include <verge/driver/reactor.hpp>
@@ -50,40 +51,6 @@ enum class threading {
     safe,    // any number run it
     single,  // one runs it; others may post
     unsafe,  // one thread does everything: no locks
-};
-
-/// A spin lock that may be left out.
-class optional_lock {
-public:
-    explicit optional_lock(bool used) noexcept : used_(used) {}
-    void lock() noexcept VERGE_THREAD_ANNOTATION(no_thread_safety_analysis) {
-        if (used_) lock_.lock();
-    }
-    void unlock() noexcept VERGE_THREAD_ANNOTATION(no_thread_safety_analysis) {
-        if (used_) lock_.unlock();
-    }
-
-private:
-    spin_lock lock_;
-    const bool used_;
-};
-
-/// Holds a spin lock for a scope, or not.
-class optional_scope {
-public:
-    optional_scope(spin_lock& lock, bool used) noexcept
-        VERGE_THREAD_ANNOTATION(no_thread_safety_analysis)
-        : lock_(used ? &lock : nullptr) {
-        if (lock_ != nullptr) lock_->lock();
-    }
-    ~optional_scope() VERGE_THREAD_ANNOTATION(no_thread_safety_analysis) {
-        if (lock_ != nullptr) lock_->unlock();
-    }
-    optional_scope(const optional_scope&) = delete;
-    optional_scope& operator=(const optional_scope&) = delete;
-
-private:
-    spin_lock* const lock_;
 };
 
 class scheduler;
@@ -210,7 +177,7 @@ private:
     gap before_queue_;
 
     // Of the threads that run; and of those that post, but with an inbox.
-    optional_lock lock_;
+    optional_lock<spin_lock> lock_;
     op_queue queue_;                 // under lock_, as all up to spinning_
     std::ptrdiff_t active_ = 0;      // threads inside a handler, or that hold any
     std::ptrdiff_t waits_ = 0;       // begun by threads that run, less all that ended

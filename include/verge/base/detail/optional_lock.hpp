@@ -1,0 +1,44 @@
+// verge/base/detail/optional_lock.hpp -- a lock that is left out where one thread does everything.
+
+#pragma once
+
+#include <verge/base/detail/thread_annotations.hpp>
+
+namespace verge::detail {
+
+/// A lock, or none.
+template <class Lock>
+class optional_lock {
+public:
+    explicit optional_lock(bool used) noexcept : used_(used) {}
+    void lock() VERGE_NO_THREAD_SAFETY_ANALYSIS {
+        if (used_) lock_.lock();
+    }
+    void unlock() VERGE_NO_THREAD_SAFETY_ANALYSIS {
+        if (used_) lock_.unlock();
+    }
+
+private:
+    Lock lock_;
+    const bool used_;
+};
+
+/// Holds a lock for a scope, or not.
+template <class Lock>
+class optional_scope {
+public:
+    optional_scope(Lock& lock, bool used) VERGE_NO_THREAD_SAFETY_ANALYSIS
+        : lock_(used ? &lock : nullptr) {
+        if (lock_ != nullptr) lock_->lock();
+    }
+    ~optional_scope() VERGE_NO_THREAD_SAFETY_ANALYSIS {
+        if (lock_ != nullptr) lock_->unlock();
+    }
+    optional_scope(const optional_scope&) = delete;
+    optional_scope& operator=(const optional_scope&) = delete;
+
+private:
+    Lock* const lock_;
+};
+
+}  // namespace verge::detail
