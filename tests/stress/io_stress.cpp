@@ -25,7 +25,7 @@ using loop_steady_timer = steady_timer::rebind_executor<io_context::executor_typ
 void check_that_every_wait_completes_once(int hint, int running) {
     constexpr int threads = 4;
     constexpr int window = 64;
-    constexpr int each = has_sanitizer ? 25'000 : 250'000;
+    constexpr int each = 250'000;
     io_context io(hint);
     auto guard = make_work_guard(io);
     std::atomic<std::uint64_t> begun = 0;
@@ -157,7 +157,7 @@ private:
 void check_that_every_transfer_completes_once(int hint, int running) {
     constexpr std::size_t threads = 4;
     constexpr std::size_t window = 8;
-    constexpr int each = has_sanitizer ? 20'000 : 100'000;
+    constexpr int each = 100'000;
     io_context io(hint);
     auto guard = make_work_guard(io);
     transfer_counts counts;
