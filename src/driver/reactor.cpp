@@ -396,7 +396,7 @@ public:
     int wake_mark = 0, timer_mark = 0;  // their addresses are what epoll tells
     bool has_pwait2 = true;             // of the waiter
     time_point asked = never;           // of the waiter: when it wants to be waked; never: no lead
-    detail::wake_lead lead;             // of the waiter
+    detail::wake_lead lead{8};          // of the waiter
 
     detail::optional_lock<std::mutex>
         arm_lock;             // over timerfd_settime too: two calls must not swap

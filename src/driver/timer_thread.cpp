@@ -332,7 +332,7 @@ private:
     detail::fork_guard fork_;
     service_type service_;
     parker parker_;
-    detail::wake_lead lead_;             // by the timer thread
+    detail::wake_lead lead_{8};          // by the timer thread
     std::atomic<bool> stopping_{false};  // written by request_stop()
     // Written by the timer thread, read by stats().
     std::atomic<std::uint64_t> wakeups_{0};

@@ -42,7 +42,7 @@ worker::worker(scheduler_core& core, unsigned index, bool shared) noexcept
       core_(core),
       index_(index),
       // relaxed: any value that was ever learned will do.
-      lead_(duration(lead_of_others.load(std::memory_order_relaxed))) {}
+      lead_(4, duration(lead_of_others.load(std::memory_order_relaxed))) {}
 
 [[gnu::noinline]] worker* worker::here() noexcept {
     worker* w = own_worker;

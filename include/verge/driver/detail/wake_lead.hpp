@@ -3,7 +3,8 @@
 // A sleeping thread wakes late, by what the kernel and the machine need: 3 us on a busy processor,
 // 40 us on one that had gone to sleep, more in a virtual machine.  Most of that comes back with
 // every sleep, so it can be asked for in advance: by the time that seven of eight wake-ups take at
-// least.  One of eight comes a little too soon, and waits for the deadline awake.
+// least.  One of eight comes a little too soon, and waits for the deadline awake.  A fiber that
+// waits awake lets others run; so of its wake-ups one of four comes too soon.
 //
 // It learns from each wake-up: a step up when one came too late, seven steps down when one came too
 // soon.  So it settles where one of eight is too soon, wherever that is, and follows when it moves.
@@ -20,9 +21,9 @@ namespace verge::detail {
 
 class wake_lead {
 public:
-    wake_lead() = default;
-    /// Begins with what another has learned.
-    explicit wake_lead(duration lead) noexcept : lead_(lead) {}
+    /// One of so many wake-ups is to come too soon.  Begins with what another has learned.
+    explicit wake_lead(int one_of, duration learned = duration::zero()) noexcept
+        : lead_(learned), down_(one_of - 1) {}
 
     /// At most so much: longer waits awake would cost more than they give.
     static constexpr duration most{50'000};
@@ -33,11 +34,13 @@ public:
     /// A wake-up came so much after the time that was asked for.
     void woke(duration late) noexcept {
         const duration step = std::max(duration(100), lead_ / 64);
-        lead_ = std::clamp(late > lead_ ? lead_ + step : lead_ - 7 * step, duration::zero(), most);
+        lead_ =
+            std::clamp(late > lead_ ? lead_ + step : lead_ - down_ * step, duration::zero(), most);
     }
 
 private:
-    duration lead_ = duration::zero();
+    duration lead_;
+    int down_;  // steps, when one came too soon
 };
 
 }  // namespace verge::detail
