@@ -41,7 +41,7 @@ bool wheel_core::collect_due() noexcept {
             continue;
         }
         const wheel_link* const last = last_[at.index()];
-        const bool known = (last->home_ & least_first) != 0;
+        const bool known = (last->next_->home_ & least_first) != 0;
         const tick least = known ? last->next_->deadline_ : least_of(last);
         if (least > now_) {
             if (known) {
@@ -71,7 +71,7 @@ void wheel_core::empty_slot(place at, tick to) noexcept {
     elapsed_ = to;
 
     if (sorted && last->deadline_ == to) {  // all of them are due now
-        last->home_ = address();
+        link->home_ = last->home_ = address();
         link->prev_ = due_.prev_;
         due_.prev_->next_ = link;
         last->next_ = &due_;
@@ -160,10 +160,10 @@ void wheel_core::enter_ahead() noexcept {
 tick wheel_core::bound_with_ahead() const noexcept {
     if (!ahead_is_first()) return bound_of(first_place());
     const place first{ahead, static_cast<unsigned>(std::countr_zero(occupied_[ahead]))};
-    const wheel_link* const last = last_[first.index()];
+    const wheel_link* const link = last_[first.index()]->next_;
     const tick start = start_of(ahead_);
     const tick below = start | (tick{first.slot} << ((ahead_.level - 1) * digit_bits));
-    const tick bound = (last->home_ & least_first) != 0 ? last->next_->deadline_ : below;
+    const tick bound = (link->home_ & least_first) != 0 ? link->deadline_ : below;
     return last_[ahead_.index()] == nullptr ? bound : std::min(bound, bound_of(ahead_));
 }
 
@@ -203,7 +203,7 @@ std::optional<tick> wheel_core::next_expiry() const noexcept {
         const auto look_into = [this, &least](place at) {
             const wheel_link* const last = last_[at.index()];
             if (last == nullptr) return;
-            const bool known = (last->home_ & least_first) != 0;
+            const bool known = (last->next_->home_ & least_first) != 0;
             least = std::min(least, known ? last->next_->deadline_ : least_of(last));
         };
         if (ahead_is_first()) {
@@ -253,8 +253,8 @@ const char* wheel_core::check_slot(place at, std::size_t& seen) const noexcept {
     if (last == nullptr) return nullptr;
     const bool early = at.level == ahead;
     const place filed = early ? ahead_ : at;
-    const tick first_deadline = last->next_->deadline_;
-    tick before = first_deadline;
+    const wheel_link* const first = last->next_;
+    tick before = first->deadline_;
     const wheel_link* link = last;
     do {
         link = link->next_;
@@ -268,16 +268,18 @@ const char* wheel_core::check_slot(place at, std::size_t& seen) const noexcept {
         if (early && place_ahead_of(timer.deadline_).slot != at.slot) return "W6: its slot";
         if ((timer.home_ & is_last) != (link == last ? is_last : 0)) return "W3: is_last";
         if ((timer.home_ & is_ahead) != (early && link == last ? is_ahead : 0)) return "W6: tag";
-        if (link != last && (timer.home_ & tags) != 0) return "W3: said of another";
+        if (link != last && (timer.home_ & in_order) != 0) return "W3: said of another";
+        if (link != first && (timer.home_ & least_first) != 0) return "W3: said of another";
         if ((last->home_ & in_order) != 0 && timer.deadline_ < before) return "W3: order";
-        if ((last->home_ & least_first) != 0 && timer.deadline_ < first_deadline) {
+        if ((first->home_ & least_first) != 0 && timer.deadline_ < first->deadline_) {
             return "W3: the first is not the least";
         }
-        if (at.level == 0 && timer.deadline_ != first_deadline) return "level 0 mixes ticks";
+        if (at.level == 0 && timer.deadline_ != first->deadline_) return "level 0 mixes ticks";
         before = timer.deadline_;
         ++seen;
     } while (link != last);
-    if ((last->home_ & (in_order | least_first)) == in_order) return "W3: implication";
+    if ((last->home_ & in_order) != 0 && (first->home_ & least_first) == 0)
+        return "W3: implication";
     return nullptr;
 }
 

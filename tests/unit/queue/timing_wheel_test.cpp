@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <type_traits>
+#include <vector>
 
 namespace verge {
 namespace {
@@ -62,6 +63,29 @@ TEST(TimingWheel, DemotesWhatSharesASlot) {
                 EXPECT_EQ(fired_by(wheel, c), due) << "at " << c;
             }
         }
+    }
+}
+
+// A list that is not in order, whose first is cancelled: what is known of the next one.
+TEST(TimingWheel, TheBoundAfterACancelIsExactWhereTheNextIsKnownToBeTheLeast) {
+    struct {
+        std::vector<tick> deadlines;
+        tick bound;  // after the first was cancelled; 64: the start of the slot
+    } const cases[] = {
+        {{70, 80, 90}, 80},      // in order
+        {{70, 70, 90, 80}, 70},  // its equal
+        {{70, 90, 80}, 64},      // perhaps, but nobody knows
+    };
+    for (const auto& each : cases) {
+        named_wheel wheel(0);
+        std::deque<timer> timers =
+            make_timers<named_wheel>(static_cast<int>(each.deadlines.size()));
+        for (std::size_t i = 0; i < timers.size(); ++i)
+            wheel.arm_at(timers[i], each.deadlines[i]);
+        EXPECT_EQ(wheel.next_bound(), 70U);
+        wheel.cancel(timers.front());
+        EXPECT_EQ(wheel.next_bound(), each.bound);
+        EXPECT_EQ(wheel.check(), nullptr);
     }
 }
 

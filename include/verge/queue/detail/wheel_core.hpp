@@ -19,9 +19,10 @@
 //       slot in use, or into that slot while it is being emptied; neither changes any other
 //       timer's digits, so W1 is kept without touching them.
 //   W2  Equal deadlines stand in one list (by W1), in the order in which they were armed.
-//   W3  The last of a slot's list, and no other timer, has is_last in its home_, and there says two
-//       things of its list.  in_order: it is in order of deadline.  least_first: its first has the
-//       least deadline; in_order implies it.  On level 0 both hold by nature.
+//   W3  Two timers of a slot's list, which may be the same one, say in their home_ what is known of
+//       it.  The last, and no other, has is_last, and perhaps in_order: the list is in order of
+//       deadline.  The first, and no other, may have least_first: it has the least deadline.
+//       in_order implies that.  On level 0 both hold by nature.
 //   W4  now_ >= elapsed_.  Timers with deadline <= now_ stand in due_, fresh_, or (only while
 //       behind_, that is after an advance that ran out of budget) in slots.
 //   W5  due_ holds what this advance fires next.  fresh_ holds what was armed at or before now_:
@@ -38,8 +39,9 @@
 // A list in a slot is a ring without a sentinel: the slot holds its last, whose next_ is the first.
 // That halves the size of an empty wheel.  due_, fresh_ and parked_ have sentinels.
 //
-// What is known of a list stands in its last timer, because whoever links or unlinks a neighbour
-// has that at hand: a cancel in the middle or at the front finds out neither level nor slot.
+// What is known of a list stands in its first and last timers, so that a cancel learns from the
+// timer itself whether there is more to do than to unlink it.  One in the middle looks at neither
+// neighbour, and finds out neither level nor slot; one at the front only looks at the neighbours.
 
 #pragma once
 
@@ -99,7 +101,8 @@ public:
     wheel_core(const wheel_core&) = delete;
     wheel_core& operator=(const wheel_core&) = delete;
 
-    void arm(wheel_timer& timer, tick deadline) noexcept {
+    // Inlined, so that the compiler sees that what was just cancelled is not armed.
+    [[gnu::always_inline]] void arm(wheel_timer& timer, tick deadline) noexcept {
         timer.disarm();
         ++size_;
         if (deadline <= now_) [[unlikely]] {
@@ -132,9 +135,10 @@ public:
         prev->next_ = next;
         if ((timer.home_ & is_last) != 0) [[unlikely]] {
             remove_last(timer);
-        } else if ((prev->home_ & (is_last | in_order)) == is_last &&
-                   next->deadline_ != timer.deadline_) {
-            prev->home_ &= ~least_first;  // the first went: the least is not known now
+        } else if ((timer.home_ & least_first) != 0) {
+            // The first goes.  The next is the least if that can be seen.
+            if ((prev->home_ & in_order) != 0 || next->deadline_ == timer.deadline_)
+                next->home_ |= least_first;
         }
         timer.home_ = 0;
         --size_;
@@ -285,8 +289,8 @@ private:
 
     // A tick not after the first deadline in a slot.
     [[nodiscard]] tick bound_of(place at) const noexcept {
-        const wheel_link* const last = last_[at.index()];
-        return (last->home_ & least_first) != 0 ? last->next_->deadline_ : start_of(at);
+        const wheel_link* const first = last_[at.index()]->next_;
+        return (first->home_ & least_first) != 0 ? first->deadline_ : start_of(at);
     }
 
     void mark_used(place at) noexcept {
@@ -348,17 +352,18 @@ private:
         timer.prev_ = old_last;
         old_last->next_ = &timer;
         first->prev_ = &timer;
-        const std::uintptr_t known = old_last->home_;
-        if ((known & least_first) != 0 && timer.deadline_ < first->deadline_) [[unlikely]] {
+        if ((first->home_ & least_first) != 0 && timer.deadline_ < first->deadline_) [[unlikely]] {
             // Strictly less than all: it stays in front, in order, and W2 cannot be hurt.
-            timer.home_ = address();
+            first->home_ &= ~least_first;
+            timer.home_ = address() | least_first;
             return;
         }
         last = &timer;
-        old_last->home_ = address();
+        const std::uintptr_t known = old_last->home_;
+        old_last->home_ = known & ~(is_last | in_order | is_ahead);
         // Whether it is in order with its neighbour is a matter of chance: no branch on that.
         const std::uintptr_t disorder = timer.deadline_ < old_last->deadline_ ? in_order : 0;
-        timer.home_ = known & ~disorder;
+        timer.home_ = known & ~(disorder | least_first);
     }
 
     void arm_due(wheel_timer& timer) noexcept;
