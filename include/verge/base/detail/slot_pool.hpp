@@ -94,6 +94,7 @@ public:
         slot* s = free_;
         if (s != nullptr) [[likely]] {
             free_ = s->next;
+            __builtin_prefetch(free_, 1);  // for the next one: another thread may have freed it
             unpoison_kept(&s->value, sizeof(T));
         } else {
             s = fresh_slot();

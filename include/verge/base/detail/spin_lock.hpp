@@ -71,7 +71,7 @@ private:
     static constexpr std::uint32_t held = 1;
     // Who looks again at once takes the cache lines away from a holder that is about to come back
     // for the next operation: two threads in one shard get on faster if each does several in a row.
-    static constexpr unsigned least_pauses = 8;
+    static constexpr unsigned least_pauses = 16;
     static constexpr unsigned most_pauses = 64;
 
     [[gnu::noinline]] void lock_slowly() noexcept {
