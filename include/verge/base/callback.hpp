@@ -62,9 +62,11 @@ class callback {
         void (*call)(void* storage);
         void (*relocate)(void* from, void* to) noexcept;  // null: copy the bytes
         void (*destroy)(void* storage) noexcept;          // null: nothing to do
+        bool is_small;                                    // and moved by copying its bytes
     };
 
     static constexpr std::size_t capacity = 48;
+    static constexpr std::size_t small = 16;  // a pointer or two, as most are
     static constexpr std::size_t alignment = 8;
 
 public:
@@ -162,7 +164,8 @@ private:
     template <class F>
     static constexpr operations inside{
         &call_inside<F>, std::is_trivially_copyable_v<F> ? nullptr : &relocate_inside<F>,
-        std::is_trivially_destructible_v<F> ? nullptr : &destroy_inside<F>};
+        std::is_trivially_destructible_v<F> ? nullptr : &destroy_inside<F>,
+        (sizeof(F) <= small) && std::is_trivially_copyable_v<F>};
 
     template <class F>
     static void call_outside(void* storage) {
@@ -173,7 +176,7 @@ private:
         delete *stored<F*>(storage);
     }
     template <class F>
-    static constexpr operations outside{&call_outside<F>, nullptr, &destroy_outside<F>};
+    static constexpr operations outside{&call_outside<F>, nullptr, &destroy_outside<F>, true};
 
     // A callable smaller than the storage leaves the rest of it unwritten, and copying that is
     // fine.
@@ -190,7 +193,9 @@ private:
     // The second half: operations_ are the other's by now.
     void take_callable(callback& other) noexcept {
         if (operations_ == nullptr) return;
-        if (operations_->relocate == nullptr) [[likely]] {
+        if (operations_->is_small) [[likely]] {
+            std::memcpy(storage_, other.storage_, small);
+        } else if (operations_->relocate == nullptr) {
             std::memcpy(storage_, other.storage_, capacity);
         } else {
             operations_->relocate(other.storage_, storage_);

@@ -40,9 +40,9 @@ inline constexpr time_point last_time = never - duration(1);
 /// `now + delay`, stopping at `never` instead of overflowing.  A delay <= 0 gives `now`.
 [[nodiscard]] constexpr time_point deadline_after(time_point now, duration delay) noexcept {
     if (delay <= duration::zero()) return now;
-    // A time before the epoch has room for any delay, and `never - now` would overflow.
-    if (now > time_point{} && delay > never - now) return never;
-    return now + delay;
+    duration::rep sum = 0;
+    if (__builtin_add_overflow(now.time_since_epoch().count(), delay.count(), &sum)) return never;
+    return time_point(duration(sum));
 }
 
 /// A duration in whole units coarser than a nanosecond, such as hours.

@@ -69,6 +69,41 @@ TEST_F(Callback, CallsALambdaAnyNumberOfTimes) {
     EXPECT_EQ(calls, 3);
 }
 
+// Counts those of its bytes that are still what they were.
+template <std::size_t Size>
+struct sized_callable {
+    explicit sized_callable(std::size_t first) {
+        for (std::size_t i = 0; i < Size; ++i)
+            bytes[i] = static_cast<unsigned char>(first + i);
+    }
+    void operator()() const {
+        for (std::size_t i = 0; i < Size; ++i) {
+            if (bytes[i] == i + 1) ++calls;
+        }
+    }
+    std::array<unsigned char, Size> bytes;
+};
+
+TEST_F(Callback, MovesEveryByteWhateverTheSize) {
+    const auto check = []<std::size_t Size>(std::integral_constant<std::size_t, Size>) {
+        // Where it comes to there was something else before.
+        std::optional<callback> places[3];
+        for (auto& place : places)
+            place.emplace(sized_callable<48>(100));
+        places[0] = sized_callable<Size>(1);
+        places[1].reset();
+        places[1].emplace(std::move(*places[0]));
+        swap(*places[1], *places[2]);
+        calls = 0;
+        (*places[2])();
+        EXPECT_EQ(calls, static_cast<int>(Size));
+    };
+    [&]<std::size_t... Less>(std::index_sequence<Less...>) {
+        (check(std::integral_constant<std::size_t, Less + 1>()), ...);
+    }
+    (std::make_index_sequence<64>());
+}
+
 TEST_F(Callback, CallsAFunction) {
     callback by_reference = count_a_call;
     callback by_pointer = &count_a_call;
