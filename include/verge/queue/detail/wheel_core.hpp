@@ -361,9 +361,14 @@ private:
         last = &timer;
         const std::uintptr_t known = old_last->home_;
         old_last->home_ = known & ~(is_last | in_order | is_ahead);
-        // Whether it is in order with its neighbour is a matter of chance: no branch on that.
-        const std::uintptr_t disorder = timer.deadline_ < old_last->deadline_ ? in_order : 0;
-        timer.home_ = known & ~(disorder | least_first);
+        std::uintptr_t now_known = known & ~least_first;
+        // Whether it is in order with its neighbour is a matter of chance: no branch on that but
+        // where all were in order so far.
+        if ((known & in_order) != 0) {
+            if (timer.deadline_ < old_last->deadline_) [[unlikely]]
+                now_known &= ~in_order;
+        }
+        timer.home_ = now_known;
     }
 
     void arm_due(wheel_timer& timer) noexcept;
