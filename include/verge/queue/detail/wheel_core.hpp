@@ -24,7 +24,7 @@
 //       deadline.  The first, and no other, may have least_first: it has the least deadline.
 //       in_order implies that.  On level 0 both hold by nature.
 //   W4  now_ >= elapsed_.  Timers with deadline <= now_ stand in due_, fresh_, or (only while
-//       behind_, that is after an advance that ran out of budget) in slots.
+//       behind_, that is after an advance that ran out of budget, or inside one) in slots.
 //   W5  due_ holds what this advance fires next.  fresh_ holds what was armed at or before now_:
 //       it fires on the next advance, so that a timer that re-arms itself with 0 cannot loop.
 //   W6  The level `ahead` (below) holds timers whose place by W1 is ahead_, in the slots that they
@@ -40,8 +40,8 @@
 // That halves the size of an empty wheel.  due_, fresh_ and parked_ have sentinels.
 //
 // What is known of a list stands in its first and last timers, so that a cancel learns from the
-// timer itself whether there is more to do than to unlink it.  One in the middle looks at neither
-// neighbour, and finds out neither level nor slot; one at the front only looks at the neighbours.
+// timer itself whether there is more to do than to unlink it.  One in the middle reads neither
+// neighbour; only one at the end finds out level and slot.
 
 #pragma once
 
@@ -136,7 +136,7 @@ public:
         if ((timer.home_ & is_last) != 0) [[unlikely]] {
             remove_last(timer);
         } else if ((timer.home_ & least_first) != 0) {
-            // The first goes.  The next is the least if that can be seen.
+            // The first goes, and was the least.  The next is the least now if that can be seen.
             if ((prev->home_ & in_order) != 0 || next->deadline_ == timer.deadline_)
                 next->home_ |= least_first;
         }
@@ -334,7 +334,7 @@ private:
         from.next_ = from.prev_ = &from;
     }
 
-    // Puts a timer with deadline >= elapsed_ into its slot, keeping W2 and W3.
+    // Puts a timer with deadline > elapsed_ into its slot, keeping W2 and W3.
     void file(wheel_timer& timer) noexcept { file(timer, place_of(timer.deadline_), 0); }
 
     void file(wheel_timer& timer, place at, std::uintptr_t tag) noexcept {
