@@ -2,17 +2,17 @@
 
 namespace verge::fibers {
 
-bool once_flag::begin() noexcept {
+once_flag::turn once_flag::begin(time_point deadline) noexcept {
     std::uint32_t seen = fresh;
     for (;;) {
         switch (seen) {
             case done:
-                return false;
+                return turn::over;
             case fresh:
                 // acquire, twice: pairs with the release in end(), of a call that threw or is done.
                 if (word_.compare_exchange_weak(seen, running, std::memory_order_acquire,
                                                 std::memory_order_acquire)) {
-                    return true;
+                    return turn::own;
                 }
                 continue;
             case running:
@@ -25,7 +25,9 @@ bool once_flag::begin() noexcept {
             default:
                 break;
         }
-        wait_uninterrupted(word_, waited);
+        if (wait_uninterrupted(word_, waited, deadline) == wait_result::timed_out) {
+            return is_done() ? turn::over : turn::timed_out;
+        }
         seen = word_.load(std::memory_order_acquire);  // acquire: as above
     }
 }

@@ -270,13 +270,15 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
         to.push(r);
         if (mode != spawn_mode::batched) announce();
         to.leave();
+        if (mode != spawn_mode::batched) pay_outside_debt();
     } else if (mode == spawn_mode::urgent && w->current() != nullptr) {
         worker::run_child(*r);
     } else if (mode == spawn_mode::batched) {
         w->queue.push(r);
         w->owes_wake_up = true;
     } else {
-        w->owes_wake_up = false;
+        // make_ready() signals for all that this worker owes to its own scheduler.
+        if (std::exchange(w->owes_wake_up, false)) pay_outside_debt();
         w->make_ready(*r);
     }
     return r;

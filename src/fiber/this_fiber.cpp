@@ -22,32 +22,38 @@ fiber_record* current_fiber() noexcept {
 }
 
 std::mutex keys_lock;
-std::vector<local_destructor> keys;  // under keys_lock; nullptr: free
+
+// Under keys_lock; nullptr: free.  Never destroyed: fibers, and fiber_locals that are global
+// variables, may be there at the end of the program.
+std::vector<local_destructor>& keys() {
+    static auto& all = *new std::vector<local_destructor>;
+    return all;
+}
 
 }  // namespace
 
 std::size_t new_local_key(local_destructor destroy) {
     const std::lock_guard hold(keys_lock);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-        if (keys[i] == nullptr) {
-            keys[i] = destroy;
+    for (std::size_t i = 0; i < keys().size(); ++i) {
+        if (keys()[i] == nullptr) {
+            keys()[i] = destroy;
             return i;
         }
     }
-    keys.push_back(destroy);
-    return keys.size() - 1;
+    keys().push_back(destroy);
+    return keys().size() - 1;
 }
 
 void delete_local_key(std::size_t key) noexcept {
     const std::lock_guard hold(keys_lock);
-    keys[key] = nullptr;
+    keys()[key] = nullptr;
 }
 
 void destroy_local(std::size_t key, void* value) noexcept {
     local_destructor destroy = nullptr;
     {
         const std::lock_guard hold(keys_lock);
-        destroy = keys[key];
+        destroy = keys()[key];
     }
     if (destroy != nullptr) destroy(value);
 }

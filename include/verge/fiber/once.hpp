@@ -11,6 +11,7 @@
 //   CallsOnce                          and everybody returns after it, and sees what it wrote.
 //   AnExceptionLetsTheNextOneTry
 //   AnInterruptDoesNotEndIt            it is kept for the next wait that can be interrupted.
+//   ADeadlineEndsTheWaitForAnothersCall   and never a call of the caller's own.
 //
 // States of word_
 //
@@ -50,7 +51,8 @@ public:
 private:
     template <class Function, class... Args>
     requires std::is_invocable_v<Function, Args...>
-    friend void call_once(once_flag& flag, Function&& function, Args&&... args);
+    friend bool call_once_until(once_flag& flag, time_point deadline, Function&& function,
+                                Args&&... args);
 
     static constexpr std::uint32_t fresh = 0;
     static constexpr std::uint32_t running = 1;
@@ -61,8 +63,9 @@ private:
         // acquire: pairs with the release in end().
         return word_.load(std::memory_order_acquire) == done;
     }
-    // True if the caller is to call the function, false when it is done.
-    bool begin() noexcept;
+    enum class turn { own, over, timed_out };
+    // Whether the caller is to call the function, or another has, or still does at the deadline.
+    [[nodiscard]] turn begin(time_point deadline) noexcept;
     void end(std::uint32_t how) noexcept;
 
     // Ends the call: as done, or else back to fresh.
@@ -82,14 +85,35 @@ private:
     std::atomic<std::uint32_t> word_{fresh};
 };
 
+/// call_once, but it waits for another's call until the deadline only: false if that has not
+/// returned by then.
+template <class Function, class... Args>
+requires std::is_invocable_v<Function, Args...>
+[[nodiscard]] bool call_once_until(once_flag& flag, time_point deadline, Function&& function,
+                                   Args&&... args) {
+    if (flag.is_done()) return true;
+    const once_flag::turn whose = flag.begin(deadline);
+    if (whose != once_flag::turn::own) return whose == once_flag::turn::over;
+    once_flag::call call(flag);
+    std::invoke(std::forward<Function>(function), std::forward<Args>(args)...);
+    call.how = once_flag::done;
+    return true;
+}
+
+template <class Function, class... Args>
+requires std::is_invocable_v<Function, Args...>
+[[nodiscard]] bool call_once_for(once_flag& flag, duration patience, Function&& function,
+                                 Args&&... args) {
+    return call_once_until(flag, deadline_after(steady_source{}.now(), patience),
+                           std::forward<Function>(function), std::forward<Args>(args)...);
+}
+
 /// Calls function(args...) unless a call with this flag has returned; returns when one has.
 template <class Function, class... Args>
 requires std::is_invocable_v<Function, Args...>
 void call_once(once_flag& flag, Function&& function, Args&&... args) {
-    if (flag.is_done() || !flag.begin()) return;
-    once_flag::call call(flag);
-    std::invoke(std::forward<Function>(function), std::forward<Args>(args)...);
-    call.how = once_flag::done;
+    static_cast<void>(call_once_until(flag, never, std::forward<Function>(function),
+                                      std::forward<Args>(args)...));
 }
 
 }  // namespace verge::fibers

@@ -68,6 +68,27 @@ TEST(NoSuspendDeathTest, AWaitInsideAborts) {
         "a wait inside a no_suspend scope");
 }
 
+// What a fiber does inside such a scope.
+template <class Work>
+void in_a_scope(Work work) {
+    scheduler fibers({.min_workers = 1, .max_workers = 1});
+    fibers
+        .spawn([&] {
+            const no_suspend here;
+            work(fibers);
+        })
+        .join();
+}
+
+TEST(NoSuspendDeathTest, WhateverSuspendsAFiberAborts) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    constexpr const char* told = "inside a no_suspend scope";
+    EXPECT_DEATH(in_a_scope([](scheduler&) { this_fiber::yield(); }), told);
+    EXPECT_DEATH(in_a_scope([](scheduler&) { this_fiber::sleep_for(1us); }), told);
+    EXPECT_DEATH(in_a_scope([](scheduler& s) { s.spawn([] {}).join(); }), told);
+    EXPECT_DEATH(in_a_scope([](scheduler& s) { s.spawn(urgent, [] {}).detach(); }), told);
+}
+
 TEST(NoSuspendDeathTest, ScopesNest) {
     EXPECT_DEATH(
         {

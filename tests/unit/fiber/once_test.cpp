@@ -95,6 +95,33 @@ TYPED_TEST(Once, AnExceptionLetsOneOfThoseWhoWaitTry) {
     }
 }
 
+TYPED_TEST(Once, ADeadlineEndsTheWaitForAnothersCall) {
+    once_flag flag;
+    std::atomic<bool> go{false};
+    int calls = 0;
+    team<TypeParam> many;
+    many.start([&] {
+        // Its own call may take as long as it likes.
+        EXPECT_TRUE(call_once_until(flag, time_point{}, [&] {
+            while (!go.load())
+                TypeParam::yield();
+            ++calls;
+        }));
+    });
+    while (word_of(flag).load() == 0)
+        TypeParam::yield();
+    const auto second = [] { FAIL() << "a second call"; };
+    EXPECT_FALSE(call_once_for(flag, 1us, second));
+    EXPECT_FALSE(call_once_until(flag, time_point{}, second));
+    many.start_waiting(flag, 1, [&] {
+        EXPECT_TRUE(call_once_until(flag, never, second));
+        EXPECT_EQ(calls, 1);
+    });
+    go.store(true);
+    many.join();
+    EXPECT_TRUE(call_once_for(flag, 0s, second));
+}
+
 TYPED_TEST(Once, AnInterruptDoesNotEndIt) {
     once_flag flag;
     std::atomic<bool> go{false};

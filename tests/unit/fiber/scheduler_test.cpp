@@ -649,6 +649,23 @@ TEST(Scheduler, OwedSignalsComeBeforeTheSpawnerBlocks) {
     }
 }
 
+// Spawned for a scheduler that sleeps; then another one is signalled.  No wait of ours follows.
+TEST(Scheduler, OwedSignalsToOneComeWithTheNextToAnother) {
+    scheduler fibers(workers(1));
+    scheduler others(workers(1));
+    const auto spawn_both = [&] {
+        std::atomic<bool> ran{false};
+        const fiber<> owed = fibers.spawn(batched, [&] { ran = true; });
+        others.spawn([] {}).detach();
+        EXPECT_TRUE(spin_until([&] { return ran.load(); }));
+    };
+    for (int i = 0; i < 20; ++i) {
+        std::thread(spawn_both).join();
+        others.spawn(spawn_both).join();
+        others.spawn(spawn_both, {.stack = stack_kind::native}).join();
+    }
+}
+
 TEST(Scheduler, OwedSignalsComeAtTheEndOfTheSpawner) {
     std::atomic<int> ran{0};  // outlives the fibers
     scheduler fibers(workers(2));

@@ -191,6 +191,15 @@ TEST(ThisFiber, EachHasItsOwnLocals) {
         f.join();
 }
 
+// Destroyed at the end of the program, perhaps after the library's own variables: ASan would tell.
+const fiber_local<std::string> of_the_program;
+
+TEST(ThisFiber, ALocalMayBeAGlobalVariable) {
+    scheduler fibers(workers(1));
+    fibers.spawn([] { of_the_program->assign(100, 'x'); }).join();
+    fibers.spawn([] { EXPECT_TRUE(of_the_program->empty()); }).join();
+}
+
 // A value whose constructor, and destructor, ask for other values.
 const fiber_local<std::string>& name_of_it() {
     static const fiber_local<std::string> one;
