@@ -258,17 +258,27 @@ public:
     ///
     /// Who says that it is `now` is sent to look a little early if the first timer is more than a
     /// second away, by a 64th of that.  Then a timer that is a little earlier than all, and the
-    /// next one, wake nobody; a look for nothing now and then costs less.
+    /// next one, wake nobody; a look for nothing now and then costs less.  The next call is that
+    /// look: if the timer was cancelled meanwhile, it is forgotten.
     [[nodiscard]] time_point prepare_wait(time_point now = never) noexcept {
         if (next_ != last_) return to_time(batch_[next_].deadline);  // it is no time to sleep
         const tick now_tick = to_tick(now);
-        tick until = a_little_before(nearest().first, now_tick);
+        nearest_two two = nearest();
+        if (sent_early_) {
+            while (two.first != never_tick && shards_[two.index].look_again())
+                two = nearest();
+        }
+        tick first = two.first;
         for (;;) {
+            const tick until = a_little_before(first, now_tick);
             // seq_cst: before the look at every nearest; pairs with the load in tell().
             wake_at_.store(until, std::memory_order_seq_cst);
             const tick seen = nearest().first;
-            if (seen >= until) return to_time(until);
-            until = a_little_before(seen, now_tick);
+            if (seen >= until) {
+                sent_early_ = until != first;
+                return to_time(until);
+            }
+            first = seen;
         }
     }
 
@@ -572,6 +582,7 @@ private:
     due_timer batch_[batch_size];
     std::size_t next_ = 0;
     std::size_t last_ = 0;
+    bool sent_early_ = false;  // by the last prepare_wait()
     // Until when the waiter sleeps; 0 while it is awake.  Written by the waiter.
     alignas(64) atomic<tick> wake_at_{0};
     // Timers that have not ended, if there is a limit.  Written by all.

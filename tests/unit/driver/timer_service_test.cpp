@@ -251,6 +251,41 @@ TEST_F(TimerService, WakesTooOftenAtMostOnceForATimerThatWasCancelled) {
     EXPECT_EQ(timers_->prepare_wait(), at(1h)) << "once";
 }
 
+// As above, for a timer so far away that it is looked at early.
+TEST_F(TimerService, WakesTooOftenAtMostOnceForAFarTimerThatWasCancelled) {
+    for (const std::size_t shards : {1U, 3U}) {
+        for (const duration away : {duration(1500ms), duration(1h), duration(24h)}) {
+            make({.shards = shards});
+            std::vector<timer_id> ids;
+            for (int i = 0; i < 3; ++i) {  // one in each shard
+                on_own_thread([&] { ids.push_back(timers_->arm(at(away), note(i))); });
+            }
+            const time_point early = timers_->prepare_wait(at(0s));
+            ASSERT_LT(early, at(away));
+            for (const timer_id id : ids)
+                timers_->cancel(id);
+            EXPECT_EQ(collect(early.time_since_epoch()).size(), 0U);
+            EXPECT_EQ(timers_->prepare_wait(early), never);
+        }
+    }
+}
+
+// What is left after a cancel is not forgotten: neither one that is later, nor one that is armed
+// for a time between what was cancelled and what is left.
+TEST_F(TimerService, AnEarlyLookForgetsOnlyWhatWasCancelled) {
+    make({.shards = 1});
+    const timer_id cancelled = timers_->arm(at(64s), note(1));
+    timers_->arm(at(100s), note(2));
+    EXPECT_EQ(timers_->prepare_wait(at(0s)), at(63s));
+    timers_->cancel(cancelled);
+    EXPECT_EQ(collect(63s).size(), 0U);
+    EXPECT_EQ(timers_->prepare_wait(at(99s)), at(100s));
+    bell_.rung();
+    timers_->arm(at(99s + 1ns), note(3));
+    EXPECT_EQ(bell_.rung(), 1) << "it is the nearest now";
+    EXPECT_EQ(run(100s), (names{3, 2}));
+}
+
 TEST_F(TimerService, StaleIdsAreHarmless) {
     make({.shards = 3});
     EXPECT_TRUE(names_nothing({})) << "the empty id";

@@ -21,7 +21,8 @@
 //   T2  A batch holds ids, never addresses.  `turn` counts how often a timer was collected, so that
 //       an entry of an old batch does not begin a timer that was rearmed and is due anew.
 //   T3  nearest <= every armed deadline.  It is written under the lock only; arming lowers it,
-//       collect() sets it.  Cancelling leaves it: at most one wake-up too many.
+//       collect() sets it, look_again() raises it.  Cancelling leaves it: at most one wake-up too
+//       many.
 //   T4  After closed was set, nothing becomes armed.
 //
 // Memory orders
@@ -228,6 +229,16 @@ public:
         // relaxed: who lowers it holds the lock, and who sleeps by it is the caller.
         nearest_.store(wheel_.next_bound().value_or(never_tick), std::memory_order_relaxed);
         return count;
+    }
+
+    /// Whether the nearest turns out to be later than it was said: it was cancelled.
+    bool look_again() noexcept {
+        const lock_scope hold(lock_);
+        const tick bound = wheel_.next_bound().value_or(never_tick);
+        // relaxed, twice: as in collect().
+        if (bound <= nearest_.load(std::memory_order_relaxed)) return false;
+        nearest_.store(bound, std::memory_order_relaxed);
+        return true;
     }
 
     /// due -> running.  nullptr if it was cancelled, rearmed or dropped since it was collected.
