@@ -115,6 +115,35 @@ struct earlier_deadline_wakes : service_suite<earlier_deadline_wakes<Armers>, Ar
     }
 };
 
+// The same, for a waiter that has slept for a far timer, and finds out whether it was cancelled.
+struct an_early_look_misses_nothing : service_suite<an_early_look_misses_nothing, 3> {
+    static time_point second(int n) { return time_point(std::chrono::seconds(n)); }
+    verge::timer_id far;
+    void before() {
+        bell.token.store(0, rl::mo_relaxed, $);
+        timers.emplace(bell, verge::timer_service_options{.shards = 1});
+        far = timers->arm(second(64), note{});
+        RL_ASSERT(timers->prepare_wait(second(0)) == second(63));
+    }
+    void thread(unsigned index) {
+        if (index == 0) {
+            timers->cancel(far);
+            return;
+        }
+        if (index == 1) {
+            timers->arm(second(50), note{});
+            return;
+        }
+        for (;;) {
+            verge::due_timer due[4];
+            if (timers->collect(second(50), due, 4) == 1) return;
+            if (timers->prepare_wait(second(20)) <= second(50)) continue;
+            while (bell.token.exchange(0, rl::mo_acquire, $) == 0)
+                rl::yield(1, $);
+        }
+    }
+};
+
 // cancel x fire: exactly one of them ends the timer, and who is told `gone` sees what it wrote.
 struct cancel_meets_fire : service_suite<cancel_meets_fire, 2> {
     rl::var<int> written;
@@ -269,6 +298,7 @@ int main() {
 
     const bool ok = explore<earlier_deadline_wakes<1>>(random_ones, 50'000) &&
                     explore<earlier_deadline_wakes<2>>(random_ones, 50'000) &&
+                    explore<an_early_look_misses_nothing>(random_ones, 30'000) &&
                     explore<cancel_meets_fire>(random_ones, 30'000) &&
                     explore<cancel_waits_for_the_end>(random_ones, 30'000) &&
                     explore<cancel_fire_reschedule>(random_ones, 30'000) &&

@@ -86,16 +86,14 @@ struct sized_callable {
 
 TEST_F(Callback, MovesEveryByteWhateverTheSize) {
     const auto check = []<std::size_t Size>(std::integral_constant<std::size_t, Size>) {
+        callback first = sized_callable<Size>(1);
         // Where it comes to there was something else before.
-        std::optional<callback> places[3];
-        for (auto& place : places)
-            place.emplace(sized_callable<48>(100));
-        places[0] = sized_callable<Size>(1);
-        places[1].reset();
-        places[1].emplace(std::move(*places[0]));
-        swap(*places[1], *places[2]);
+        callback second = sized_callable<48>(100);
+        callback third = sized_callable<48>(100);
+        second = std::move(first);
+        swap(second, third);
         calls = 0;
-        (*places[2])();
+        third();
         EXPECT_EQ(calls, static_cast<int>(Size));
     };
     [&]<std::size_t... Less>(std::index_sequence<Less...>) {
