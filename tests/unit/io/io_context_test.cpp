@@ -1,6 +1,7 @@
 #define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
 #include "support/failing_new.hpp"
 #include "unit/io/io_fixture.hpp"
+#include <verge/driver/timer_thread.hpp>
 #include <verge/io/executor_work_guard.hpp>
 #include <verge/io/io_context.hpp>
 #include <verge/io/post.hpp>
@@ -274,6 +275,28 @@ TEST_P(IoContext, ContextsMayBeMadeWithAnAllocator) {
         EXPECT_EQ(own.run(), 1U);
     }
     EXPECT_EQ(count.live, 0);
+}
+
+// As options::run_on of a timer thread: a slow handler of the loop delays no other timer, and what
+// the loop has not begun can still be cancelled.
+TEST(IoContextThreads, RunsTheCallbacksOfATimerThread) {
+    io_context io;
+    auto guard = make_work_guard(io);
+    std::atomic<int> handed_over = 0;
+    std::thread::id ran_on;
+    timer_thread timers({.run_on = [&](callback run) {
+        post(io, std::move(run));
+        ++handed_over;
+    }});
+    timers.schedule_after(0s, [&] {
+        ran_on = std::this_thread::get_id();
+        guard.reset();
+    });
+    const timer_id cancelled = timers.schedule_after(0s, [] { FAIL() << "it was cancelled"; });
+    ASSERT_TRUE(eventually([&] { return handed_over == 2; }));
+    EXPECT_EQ(timers.cancel(cancelled), cancel_result::cancelled);
+    io.run();
+    EXPECT_EQ(ran_on, std::this_thread::get_id());
 }
 
 TEST(IoContextThreads, PostFromOutsideWakesALoopThatSleeps) {
