@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include <time.h>
 
@@ -46,16 +47,16 @@ clock_queue_base::clock_queue_base(execution_context& context, kind which)
       loop_(timer_service::of(use_service<scheduler>(context)).loop()),
       reactor_(loop_.use_reactor()),
       which_(which),
-      secret_(std::make_unique<secret>(loop_.has_locks())) {
-    if (which_ != kind::user) reactor_.watch(clock_of(which_ == kind::realtime), this);
-}
+      secret_(std::make_unique<secret>(loop_.has_locks())) {}
 
 clock_queue_base::~clock_queue_base() {
     close_watch();
 }
 
 void clock_queue_base::close_watch() noexcept {
-    if (which_ != kind::user) reactor_.watch(clock_of(which_ == kind::realtime), nullptr);
+    if (std::exchange(watching_, false)) {
+        reactor_.watch(clock_of(which_ == kind::realtime), nullptr);
+    }
 }
 
 void clock_queue_base::lock() {
@@ -79,6 +80,10 @@ void clock_queue_base::set_alarm() {
     if (!soon) return;
     duration wait = soon->wait;
     if (which_ != kind::user) {
+        // Not before there is a timer: of two that are made at the same time one is thrown away.
+        if (!std::exchange(watching_, true)) {
+            reactor_.watch(clock_of(which_ == kind::realtime), this);
+        }
         if (reactor_.set_alarm(clock_of(which_ == kind::realtime), soon->expiry)) return;
         wait = std::min(wait, look_again);
     }
@@ -88,20 +93,20 @@ void clock_queue_base::set_alarm() {
     alarm_ = reactor_.timers().emplace(at, static_cast<reactor_timer&>(*this));
 }
 
-void clock_queue_base::look(void* sink, bool own_alarm) noexcept {
+void clock_queue_base::look(void* sink, timer_id rang) noexcept {
     const hold locked(*this);
-    if (own_alarm) alarm_ = {};
+    if (rang == alarm_) alarm_ = {};
     if (closed_) return;
     take_due(*static_cast<ready_sink*>(sink));
     set_alarm();
 }
 
 void clock_queue_base::clock_moved(void* sink) noexcept {
-    look(sink, false);
+    look(sink, {});
 }
 
-void clock_queue_base::alarm_rang(reactor_timer& self, timer_id, void* sink) {
-    static_cast<clock_queue_base&>(self).look(sink, true);
+void clock_queue_base::alarm_rang(reactor_timer& self, timer_id id, void* sink) {
+    static_cast<clock_queue_base&>(self).look(sink, id);
 }
 
 }  // namespace detail

@@ -546,6 +546,44 @@ struct look_often {
 };
 using game_timer = basic_waitable_timer<game_clock, look_often>;
 
+// Two threads that need a service at the same time may both make one; then one goes at once.
+TEST(Timer, ASecondQueueOfAClockThatGoesAtOnceDoesNoHarm) {
+    using queue =
+        detail::clock_queue<std::chrono::system_clock, wait_traits<std::chrono::system_clock>>;
+    io_context io;
+    system_timer before(io, 1ms);
+    int fired = 0;
+    before.async_wait([&](std::error_code) { ++fired; });
+    { const queue loser(io); }
+    system_timer after(io, 1ms);
+    after.async_wait([&](std::error_code) { ++fired; });
+    io.run_for(10s);
+    EXPECT_EQ(fired, 2);
+}
+
+TEST(Timer, MemoryRefusedBeginsNoWaitOfAUsersClock) {
+    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
+    game_clock::current = {};
+    int refused = 0;
+    for (bool begun = false; !begun; ++refused) {
+        io_context io;
+        game_timer timer(io, 1s);
+        const auto alive = std::make_shared<int>();
+        auto handler = [keep = std::shared_ptr<int>(alive)](std::error_code) {};
+        {
+            const failing_new nth(refused + 1);
+            try {
+                timer.async_wait(std::move(handler));
+                begun = true;
+            } catch (const std::bad_alloc&) {
+            }
+        }
+        EXPECT_EQ(timer.cancel(), begun ? 1U : 0U);
+        EXPECT_EQ(io.run_for(10s), begun ? 1U : 0U);
+    }
+    EXPECT_GE(refused, 3) << "the operation, the map, the alarm";
+}
+
 TEST(Timer, AUsersClockDecides) {
     game_clock::current = {};
     io_context io;

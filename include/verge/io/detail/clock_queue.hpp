@@ -84,12 +84,13 @@ private:
     void shutdown() override;
     void clock_moved(void* sink) noexcept override;
     static void alarm_rang(reactor_timer& self, timer_id id, void* sink);
-    void look(void* sink, bool own_alarm) noexcept;
+    void look(void* sink, timer_id rang) noexcept;
     void close_watch() noexcept;
 
     reactor& reactor_;
     const kind which_;
-    timer_id alarm_;  // under the lock: in the timer service
+    timer_id alarm_;         // under the lock: in the timer service
+    bool watching_ = false;  // under the lock: the reactor tells this queue of the clock
     std::unique_ptr<secret> secret_;
 };
 
@@ -167,21 +168,11 @@ public:
         loop_.post_announced(ended, 1);
     }
     void wait(timer& t, wait_operation* op, bool has_slot) {
-        if (closed_) return op->destroy();
-        prepare(t);
-        loop_.wait_begun();
-        const hold locked(*this);
-        if (t.waits_.empty()) insert(t);
-        if (has_slot) {
-            t.has_slots_ = true;
-            op->set_owner(&t);
-        }
-        t.waits_.push(op);
-        if (t.armed_ && t.at_ == map_.begin()) set_alarm();
+        if (!try_wait(t, op, has_slot)) op->destroy();  // outside the lock: user code
     }
     void move(timer& from, timer& to) {
-        prepare(to);
         const hold locked(*this);
+        prepare(to);
         to.expiry_ = from.expiry_;
         if (from.waits_.empty()) return;
         remove(from);
@@ -205,14 +196,37 @@ private:
         }
     }
 
-    // Outside the lock: memory for the map, once a timer.
+    // False if the context ends.
+    bool try_wait(timer& t, wait_operation* op, bool has_slot) {
+        const hold locked(*this);
+        if (closed_) return false;
+        // What may throw comes first, and leaves nothing behind.
+        prepare(t);
+        const bool is_first = t.waits_.empty();
+        if (is_first) insert(t);
+        try {
+            if (t.at_ == map_.begin()) set_alarm();
+        } catch (...) {
+            if (is_first) remove(t);
+            throw;
+        }
+        loop_.wait_begun();
+        if (has_slot) {
+            t.has_slots_ = true;
+            op->set_owner(&t);
+        }
+        t.waits_.push(op);
+        return true;
+    }
+
+    // Under the lock, as all below: memory for the map, once a timer.
     static void prepare(timer& t) {
         if (t.armed_ || !t.node_.empty()) return;
         map one;
         one.emplace(clock_time{}, &t);
         t.node_ = one.extract(one.begin());
     }
-    // Under the lock, as all below.  A time that never comes is in no queue; but the end of the
+    // A time that never comes is in no queue; but the end of the
     // context must find its waits.
     void insert(timer& t) {
         t.node_.key() = t.expiry_;

@@ -219,7 +219,9 @@ public:
         std::error_code error;
         const int fd = verge::detail::open_socket(at.family(), error);
         base::check(error, "socket");
-        base::assign(fd);
+        base::assign(fd, error);
+        if (error) verge::detail::close_fd(fd);
+        base::check(error, "assign");
         base::check(verge::detail::bind_and_listen(fd, at, reuse_address, backlog), "bind");
     }
     template <verge::detail::context_with_executor Context>
