@@ -184,12 +184,18 @@ void reactor_timer_ref::destroy() noexcept {
 
 // ---- what is registered -------------------------------------------------------------------------
 
+namespace {
+
+using optional_mutex = detail::optional_lock<std::mutex>;
+
+}  // namespace
+
 class reactor::descriptor {
 public:
     descriptor(int number, bool locks) noexcept : fd(number), lock(locks) {}
 
     const int fd;
-    detail::optional_lock<std::mutex> lock;
+    optional_mutex lock;
     operation_list pending[3];   // by fd_event; under lock
     bool removed = false;        // under lock
     descriptor* next = nullptr;  // of the core's lists, under its lock
@@ -398,16 +404,15 @@ public:
     time_point asked = never;           // of the waiter: when it wants to be waked; never: no lead
     detail::wake_lead lead{8};          // of the waiter
 
-    detail::optional_lock<std::mutex>
-        arm_lock;             // over timerfd_settime too: two calls must not swap
+    optional_mutex arm_lock;  // over timerfd_settime too: two calls must not swap
     time_point hard = never;  // under arm_lock: what the timerfd is set to
     time_point soft = never;  // under arm_lock: where the present time-out ends
 
-    detail::optional_lock<std::mutex> lock;
+    optional_mutex lock;
     descriptor* all = nullptr;      // under lock
     descriptor* retired = nullptr;  // under lock
 
-    detail::optional_lock<std::mutex> alarm_lock;
+    optional_mutex alarm_lock;
     alarm alarms[2];  // by alarm_clock; under alarm_lock
 
     std::atomic<std::uint64_t> waits{0};

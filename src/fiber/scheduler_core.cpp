@@ -264,13 +264,16 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
     }
 
     if (w == nullptr) {
-        if (mode == spawn_mode::batched) owe_signal(*r);
+        if (mode == spawn_mode::batched) {
+            owe_signal(*r);
+        } else {
+            pay_outside_debt();
+        }
         remote_queue<fiber_record>& to =
             workers[verge::detail::thread_number() % workers.size()]->remote;
         to.push(r);
         if (mode != spawn_mode::batched) announce();
         to.leave();
-        if (mode != spawn_mode::batched) pay_outside_debt();
     } else if (mode == spawn_mode::urgent && w->current() != nullptr) {
         worker::run_child(*r);
     } else if (mode == spawn_mode::batched) {

@@ -301,8 +301,8 @@ bool worker::runs_a_stack() const noexcept {
 
 [[gnu::noinline]] void worker::run_child(fiber_record& child) noexcept {
     worker& w = *here();
-    w.current_->assert_may_suspend();
     if (w.current_->kind == stack_kind::native) return w.make_ready(child);
+    w.current_->assert_may_suspend();
     w.leave(*w.current_, after::yielded, &child);
 }
 

@@ -20,7 +20,8 @@
 //             looked at bias_ before that, and go on any time later.  0: none.
 //
 // Invariants
-//   B1  bias_ is written by the holder of lock_ only.  Only a thread itself sets it to its number.
+//   B1  bias_ is written by the holder of lock_ only, unless the lock is left out.  Only a thread
+//       itself sets it to its number.
 //   B2  Who holds lock_ and has seen bias_ 0, or set it to 0 and then seen inside_ 0, is alone:
 //       the other one's next look at bias_ finds 0.
 //   B3  Who set inside_ and then finds bias_ its own is alone: who takes the bias away waits.

@@ -6,8 +6,9 @@
 // least.  One of eight comes a little too soon, and waits for the deadline awake.  A fiber that
 // waits awake lets others run; so of its wake-ups one of four comes too soon.
 //
-// It learns from each wake-up: a step up when one came too late, seven steps down when one came too
-// soon.  So it settles where one of eight is too soon, wherever that is, and follows when it moves.
+// It learns from each wake-up: a step up when one came too late, seven (or three) steps down when
+// one came too soon.  So it settles where one of eight (or four) is too soon, wherever that is, and
+// follows when it moves.
 //
 // Thread safety: none; it belongs to the thread that sleeps, or to the worker whose fibers do.
 

@@ -226,8 +226,7 @@ private:
         one.emplace(clock_time{}, &t);
         t.node_ = one.extract(one.begin());
     }
-    // A time that never comes is in no queue; but the end of the
-    // context must find its waits.
+    // Also for a time that never comes: the end of the context must find its waits.
     void insert(timer& t) {
         t.node_.key() = t.expiry_;
         t.node_.mapped() = &t;
