@@ -706,8 +706,8 @@ struct destroyed_while_it_fires : timer_suite<destroyed_while_it_fires<Moved>, 2
 int main() {
     // Relacy owns the heap inside an exploration and takes it back after each: the registry's
     // table, which stays, must be made before.
-    const auto warm = verge::detail::slot_registry::take();
-    verge::detail::slot_registry::give_back(warm.number, warm.generation);
+    const auto warm = verge::detail::slot_numbers.take();
+    verge::detail::slot_numbers.give_back(warm.number, warm.generation);
 
     const bool ok =
         explore<posts_wake_runners<1, 1, true>>(random_ones, 10'000) &&

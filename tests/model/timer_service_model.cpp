@@ -293,8 +293,8 @@ struct close_meets_arm_and_fire : service_suite<close_meets_arm_and_fire, 3> {
 int main() {
     // Relacy owns the heap inside an exploration and takes it back after each: the registry's
     // table, which stays, must be made before.
-    const auto warm = verge::detail::slot_registry::take();
-    verge::detail::slot_registry::give_back(warm.number, warm.generation);
+    const auto warm = verge::detail::slot_numbers.take();
+    verge::detail::slot_numbers.give_back(warm.number, warm.generation);
 
     const bool ok = explore<earlier_deadline_wakes<1>>(random_ones, 50'000) &&
                     explore<earlier_deadline_wakes<2>>(random_ones, 50'000) &&

@@ -7,6 +7,14 @@
 
 #include <gtest/gtest.h>
 
+#if __has_include(<valgrind/memcheck.h>)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wconversion"
+#include <valgrind/memcheck.h>
+#pragma GCC diagnostic pop
+#endif
+
 namespace verge::detail {
 namespace {
 
@@ -55,6 +63,40 @@ TEST(AnnotateDeathTest, PoisonedMemoryCannotBeTouchedUnderAsan) {
     unpoison(heap.get() + 8, 8);
     memory[8] = 1;
 }
+
+#ifdef VALGRIND_GET_VBITS
+// What memcheck holds of a byte, asked without a report.
+enum class held { nothing_is_known, no_access, undefined, defined };
+
+held what_memcheck_holds_of(const char& byte) {
+    unsigned char unknown_bits = 0;
+    switch (VALGRIND_GET_VBITS(&byte, &unknown_bits, 1)) {
+        case 0:
+            return held::nothing_is_known;  // valgrind is not there
+        case 1:
+            return unknown_bits == 0 ? held::defined : held::undefined;
+        default:
+            return held::no_access;
+    }
+}
+
+// ctest runs it under valgrind as valgrind/base.
+TEST(Annotate, TellsValgrindWhatIsFree) {
+    if (RUNNING_ON_VALGRIND == 0 || !asks_valgrind) GTEST_SKIP() << "not under valgrind";
+    const auto heap = std::make_unique<char[]>(24);
+    char* const memory = heap.get();
+    poison(memory + 8, 8);
+    EXPECT_EQ(what_memcheck_holds_of(memory[7]), held::defined);
+    EXPECT_EQ(what_memcheck_holds_of(memory[8]), held::no_access);
+    EXPECT_EQ(what_memcheck_holds_of(memory[15]), held::no_access);
+    EXPECT_EQ(what_memcheck_holds_of(memory[16]), held::defined);
+    unpoison(memory + 8, 8);
+    EXPECT_EQ(what_memcheck_holds_of(memory[8]), held::undefined);
+    poison(memory + 8, 8);
+    unpoison_kept(memory + 8, 8);
+    EXPECT_EQ(what_memcheck_holds_of(memory[8]), held::defined);
+}
+#endif
 
 // Two threads ordered by a relaxed flag, which TSan does not count, and by the hooks, which it
 // must. Without TSan the flag has real orders.

@@ -38,7 +38,7 @@ inline std::uint64_t use_once(pool& p) {
 
 // A pool whose only chunk has slots with `uses` uses left: its number was made old in the registry.
 inline void adopt_old_chunk(pool& p, std::uint32_t uses) {
-    slot_registry::give_back(slot_registry::take().number, last - uses);
+    slot_numbers.give_back(slot_numbers.take().number, last - uses);
     p.adopt(pool::make_chunks());
 }
 

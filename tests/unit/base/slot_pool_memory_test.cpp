@@ -296,8 +296,8 @@ int pool_stays_whole_without_memory() {
     for (std::size_t i = 0; i < pool::chunk_slots; ++i) {
         ids.push_back(pool::id_of(*p.take_or_grow()));
     }
-    const slot_registry::claim before = slot_registry::take();
-    slot_registry::give_back(before.number, before.generation);
+    const slot_registry::claim before = slot_numbers.take();
+    slot_numbers.give_back(before.number, before.generation);
 
     rlimit all{};
     if (::getrlimit(RLIMIT_AS, &all) != 0) return 2;
@@ -319,9 +319,9 @@ int pool_stays_whole_without_memory() {
     p.free(*p.find(ids[3]));  // what it has, it can use
     item* const again = p.take_or_grow();
     if (again == nullptr || p.find(ids[3]) != nullptr) return 7;
-    const slot_registry::claim after = slot_registry::take();
+    const slot_registry::claim after = slot_numbers.take();
     if (after.number != before.number || after.generation != before.generation) return 8;
-    slot_registry::give_back(after.number, after.generation);
+    slot_numbers.give_back(after.number, after.generation);
 
     if (::setrlimit(RLIMIT_AS, &all) != 0) return 9;
     for (std::size_t i = 0; i < pool::chunk_slots; ++i) {
@@ -458,7 +458,7 @@ TEST(SlotPool, TheRegistryGrowsUnderLookups) {
     std::thread looking([&] {
         while (!done.load(std::memory_order_relaxed)) {
             for (std::uint32_t number = 0; number < 20'000; number += 500) {
-                if (slot_registry::owner_of(number) != nullptr) wrong.fetch_add(1);
+                if (slot_numbers.owner_of(number) != nullptr) wrong.fetch_add(1);
             }
             passes.fetch_add(1, std::memory_order_relaxed);
         }
@@ -472,7 +472,7 @@ TEST(SlotPool, TheRegistryGrowsUnderLookups) {
     std::vector<slot_registry::claim> claims;
     for (int leaf = 0; leaf < 4; ++leaf) {
         for (int i = 0; i < 2048; ++i) {
-            claims.push_back(slot_registry::take());
+            claims.push_back(slot_numbers.take());
         }
         wait_for_a_pass();
     }
@@ -480,7 +480,7 @@ TEST(SlotPool, TheRegistryGrowsUnderLookups) {
     looking.join();
     EXPECT_EQ(wrong.load(), 0);
     for (const slot_registry::claim& claim : claims) {
-        slot_registry::give_back(claim.number, claim.generation);
+        slot_numbers.give_back(claim.number, claim.generation);
     }
 }
 

@@ -244,9 +244,9 @@ TEST_F(SlotPoolFind, TakesTheEndsOfTheRange) {
         ASSERT_NO_FATAL_FAILURE(expect_only_what_is_in_use(make_id(last, near)));
         ASSERT_NO_FATAL_FAILURE(expect_only_what_is_in_use(make_id(near, 0xFFFF'FFFF)));
     }
-    EXPECT_EQ(slot_registry::owner_of(0xFFFF'FFFF), nullptr);
-    EXPECT_EQ(slot_registry::owner_of(1U << slot_registry::number_bits), nullptr);
-    EXPECT_EQ(slot_registry::owner_of((1U << slot_registry::number_bits) - 1), nullptr);
+    EXPECT_EQ(slot_numbers.owner_of(0xFFFF'FFFF), nullptr);
+    EXPECT_EQ(slot_numbers.owner_of(1U << slot_registry::number_bits), nullptr);
+    EXPECT_EQ(slot_numbers.owner_of((1U << slot_registry::number_bits) - 1), nullptr);
     EXPECT_EQ(pool::owner_of(~std::uint64_t{0}), nullptr);
 }
 
@@ -315,11 +315,11 @@ std::optional<std::uint32_t> next_generation_of(std::uint32_t number) {
     std::vector<slot_registry::claim> claims;
     std::optional<std::uint32_t> generation;
     for (int i = 0; i < 3000; ++i) {  // more than a leaf of the registry
-        claims.push_back(slot_registry::take());
+        claims.push_back(slot_numbers.take());
         if (claims.back().number == number) generation = claims.back().generation;
     }
     while (!claims.empty()) {
-        slot_registry::give_back(claims.back().number, claims.back().generation);
+        slot_numbers.give_back(claims.back().number, claims.back().generation);
         claims.pop_back();
     }
     return generation;

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <future>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -21,6 +23,8 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
@@ -49,8 +53,8 @@ TEST(TimerThreadSystem, AForkedChildCanMakeItsOwn) {
     for (int i = 0; i < 2; ++i) {
         others.emplace_back([&] {
             while (!over) {
-                const auto [number, generation] = detail::slot_registry::take();
-                detail::slot_registry::give_back(number, generation);
+                const auto [number, generation] = detail::slot_numbers.take();
+                detail::slot_numbers.give_back(number, generation);
                 const detail::fork_guard guard;
             }
         });
@@ -123,6 +127,48 @@ TEST(TimerThreadSystem, SetsTheKernelsSlack) {
     EXPECT_EQ(slack_of(0ns), 1);
     EXPECT_EQ(slack_of(-5ms), 1);
     EXPECT_NE(::prctl(PR_GET_TIMERSLACK), 1) << "and of no other thread";
+}
+
+// Until when a thread sleeps in a futex, by what the kernel says it asked for; nothing if it does
+// not sleep in one, or the kernel does not say.  While it sleeps it makes no other call.
+std::optional<time_point> sleeps_until(pid_t tid) {
+    const std::string call = text_of("/proc/self/task/" + std::to_string(tid) + "/syscall");
+    long number = 0;
+    std::uint64_t argument[4] = {};
+    std::istringstream words(call);
+    if (!(words >> std::dec >> number >> std::hex)) return std::nullopt;
+    for (std::uint64_t& each : argument)
+        words >> each;
+    if (!words || number != SYS_futex) return std::nullopt;
+    if (argument[3] == 0) return never;
+    // From the thread's stack; if it wakes meanwhile, the answer is as good as an older one.
+    timespec at{};
+    const iovec to{&at, sizeof at};
+    const iovec from{reinterpret_cast<void*>(argument[3]), sizeof at};
+    if (::process_vm_readv(::getpid(), &to, 1, &from, 1, 0) != sizeof at) return std::nullopt;
+    return time_point(std::chrono::seconds(at.tv_sec) + duration(at.tv_nsec));
+}
+
+TEST(TimerThreadSystem, AnIdleThreadMakesNoSystemCall) {
+    if (text_of("/proc/self/syscall").empty()) GTEST_SKIP() << "the kernel does not say";
+    timer_thread timers;
+    const pid_t tid = thread_of(timers);
+    EXPECT_TRUE(eventually([&] { return sleeps_until(tid) == never; })) << "nothing is armed";
+    timers.schedule_at(never, [] { FAIL(); });
+    EXPECT_EQ(sleeps_until(tid), never);
+    // One timer: one sleep, until a little before it, since it is far.
+    const time_point far = now() + 24h;
+    const timer_id id = timers.schedule_at(far, [] { FAIL(); });
+    EXPECT_TRUE(eventually([&] {
+        const auto until = sleeps_until(tid);
+        return until && *until >= far - 23min && *until <= far;
+    }));
+    // What a cancelled timer leaves behind is one wake-up, then it sleeps for ever again.
+    const timer_id near = timers.schedule_after(10ms, [] { FAIL(); });
+    ASSERT_EQ(timers.cancel(id), cancel_result::cancelled);
+    ASSERT_EQ(timers.cancel(near), cancel_result::cancelled);
+    EXPECT_TRUE(eventually([&] { return sleeps_until(tid) == never; }));
+    EXPECT_LE(timers.stats().wakeups, 4U) << "told of `far` and of `near`, and one for each";
 }
 
 TEST(TimerThreadSystem, AnIdleThreadDoesNotWake) {

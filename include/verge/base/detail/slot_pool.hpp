@@ -151,7 +151,7 @@ public:
 
     /// What the registry knows of the chunk of this id; nullptr if there never was such a chunk.
     [[nodiscard]] static const slot_registry::record* record_of(std::uint64_t id) noexcept {
-        return slot_registry::find(static_cast<std::uint32_t>(id) >> chunk_bits);
+        return slot_numbers.find(static_cast<std::uint32_t>(id) >> chunk_bits);
     }
 
     /// The id of a slot in use.
@@ -163,7 +163,7 @@ public:
     /// The owner of the pool whose slot `id` may name, as an address to compare; nullptr if
     /// nobody's.
     [[nodiscard]] static const void* owner_of(std::uint64_t id) noexcept {
-        return slot_registry::owner_of(static_cast<std::uint32_t>(id) >> chunk_bits);
+        return slot_numbers.owner_of(static_cast<std::uint32_t>(id) >> chunk_bits);
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return size_; }        ///< Slots in use.
@@ -263,15 +263,15 @@ private:
     struct chunk {
         /// `memory`: for its slots, which it owns from now on; nullptr: it gets some.
         explicit chunk(slot* memory) : slots(memory) {
-            const slot_registry::claim claim = slot_registry::take();
+            const slot_registry::claim claim = slot_numbers.take();
             number = claim.number;
-            record = &slot_registry::at(number);
+            record = &slot_numbers.at(number);
             generation = claim.generation;
             if (slots != nullptr) return;
             try {
                 slots = static_cast<slot*>(map_pages(chunk_bytes()));
             } catch (...) {
-                slot_registry::give_back(number, generation);
+                slot_numbers.give_back(number, generation);
                 throw;
             }
         }
@@ -286,7 +286,7 @@ private:
                 s.~slot();
             }
             unmap_pages(slots, chunk_bytes());
-            slot_registry::give_back(number, unused);
+            slot_numbers.give_back(number, unused);
         }
         chunk(const chunk&) = delete;
         chunk& operator=(const chunk&) = delete;

@@ -8,19 +8,49 @@
 // Memory: 32 bytes for each chunk there ever was at one time, in leaves that are never freed, so
 // that a lookup needs no lock; and 16 KB, untouched but for its start, for the root.
 //
+// Invariants
+//   R1  A leaf is whole before the root names it, and stays for ever: any number may be looked up
+//       at any time.
+//   R2  A number is one chunk's at a time, and its generations only rise.
+//   R3  Who finds that a chunk is no longer a pool's sees what was done before that pool parted
+//       with it.  So `gone` is visible after a trim() as well.
+//
+// Memory orders
+//   The root: take() releases a leaf and find() acquires it (R1).  The owner: assign() releases and
+//   owned_by() acquires (R3); a number reaches its next owner through lock_, which carries that on.
+//   tests/model/slot_registry_model.cpp explores both.
+//
 // Thread safety: all functions, from any thread.
 
 #pragma once
 
+#include <verge/base/detail/spin_lock.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 
 namespace verge::detail {
 
-class slot_registry {
+/// What a registry needs from below, and how large it is.  The tests supply a model.
+struct registry_platform {
+    template <class T>
+    using atomic = std::atomic<T>;
+    using lock = spin_lock;
+
+    static constexpr unsigned root_bits = 11;  // leaves
+    static constexpr unsigned leaf_bits = 11;  // records in each
+};
+
+template <class Platform>
+class basic_slot_registry {
+    template <class T>
+    using atomic = typename Platform::template atomic<T>;
+
 public:
-    static constexpr unsigned number_bits = 22;
+    static constexpr unsigned number_bits = Platform::root_bits + Platform::leaf_bits;
     static constexpr std::uint32_t last_generation = 0xFFFF'FFFF;  // is never given out
 
     /// A chunk number and the generation that its slots start with.
@@ -29,72 +59,127 @@ public:
         std::uint32_t generation;
     };
 
-    /// Takes a free number.  Throws std::bad_alloc if there is no memory, or no number left.
-    [[nodiscard]] static claim take();
-
-    /// Gives a number back; its next user starts at `generation`.  A number whose generations are
-    /// used up is retired.
-    static void give_back(std::uint32_t number, std::uint32_t generation) noexcept;
-
     /// What the table says of a number.  The pool that holds the number writes owner, slots and
     /// used, under its own lock; `used` may not be read without that lock, and what is read of
     /// `slots` without it is a hint.
     struct record {
-        std::atomic<const void*> owner{nullptr};  // nullptr: nobody's
-        std::atomic<void*> slots{nullptr};
+        atomic<const void*> owner{nullptr};  // nullptr: nobody's
+        atomic<void*> slots{nullptr};
         std::uint32_t used = 0;  // slots made so far
         // The registry's own, under its lock.
         std::uint32_t generation = 1;
-        std::uint32_t next_free = 0;
+        std::uint32_t next_free = none;
 
         /// Says whose chunk it is, and where its slots are.
         void assign(const void* new_owner, void* new_slots, std::uint32_t new_used) noexcept {
             // relaxed: the pool's lock orders it for those who use it as an address.
             slots.store(new_slots, std::memory_order_relaxed);
             used = new_used;
-            // release: pairs with the acquire in owned_by(), for a pool that finds
-            // its own chunk without a lock around both; foreign owners only compare.
+            // release: pairs with the acquire in owned_by().
             owner.store(new_owner, std::memory_order_release);
         }
         /// Whose it is; nullptr: nobody's.
         [[nodiscard]] const void* owned_by() const noexcept {
-            // acquire: pairs with the release in assign().
+            // acquire: pairs with the release in assign() (R3).
             return owner.load(std::memory_order_acquire);
         }
     };
 
+    constexpr basic_slot_registry() noexcept = default;
+    basic_slot_registry(const basic_slot_registry&) = delete;
+    basic_slot_registry& operator=(const basic_slot_registry&) = delete;
+
+    /// Takes a free number.  Throws std::bad_alloc if there is no memory, or no number left.
+    [[nodiscard]] claim take() {
+        std::unique_ptr<leaf> spare;  // made outside the lock, used if the next number needs one
+        for (;;) {
+            {
+                const lock_scope hold(lock_);
+                if (free_head_ != none) {
+                    const std::uint32_t number = free_head_ - 1;
+                    record& r = at(number);
+                    free_head_ = r.next_free;
+                    return {number, r.generation};
+                }
+                if (fresh_ >> number_bits != 0) throw std::bad_alloc();
+                if (find(fresh_) == nullptr && spare != nullptr) {
+                    // release: pairs with the acquire in find() (R1).
+                    root_of(fresh_).store(spare.release(), std::memory_order_release);
+                }
+                if (const record* const r = find(fresh_); r != nullptr) {
+                    return {fresh_++, r->generation};
+                }
+            }
+            spare = std::make_unique<leaf>();
+        }
+    }
+
+    /// Gives a number back; its next user starts at `generation`.  A number whose generations are
+    /// used up is retired.
+    void give_back(std::uint32_t number, std::uint32_t generation) noexcept {
+        record& r = at(number);
+        r.assign(nullptr, nullptr, 0);
+        if (generation == last_generation) return;  // retired
+        const lock_scope hold(lock_);
+        r.generation = generation;
+        r.next_free = free_head_;
+        free_head_ = number + 1;
+    }
+
     /// The record of a number; nullptr if there never was one.  For any number.
-    [[nodiscard]] static record* find(std::uint32_t number) noexcept {
+    [[nodiscard]] record* find(std::uint32_t number) noexcept {
         if (number >> number_bits != 0) return nullptr;
         // acquire: pairs with the release in take(), which made the leaf.
-        leaf* const l = root[number >> leaf_bits].load(std::memory_order_acquire);
-        return l == nullptr ? nullptr : &l->records[number & ((1U << leaf_bits) - 1)];
+        leaf* const l = root_of(number).load(std::memory_order_acquire);
+        return l == nullptr ? nullptr : &l->record_of(number);
     }
 
     /// The record of a number that was taken.
-    [[nodiscard]] static record& at(std::uint32_t number) noexcept {
-        // acquire: as in find().
-        return root[number >> leaf_bits]
-            .load(std::memory_order_acquire)
-            ->records[number & ((1U << leaf_bits) - 1)];
+    [[nodiscard]] record& at(std::uint32_t number) noexcept {
+        // relaxed: who has the number has it from take(), which saw the leaf under the lock.
+        return root_of(number).load(std::memory_order_relaxed)->record_of(number);
     }
 
     /// The owner of a chunk number, or nullptr; for any number.
-    [[nodiscard]] static const void* owner_of(std::uint32_t number) noexcept {
+    [[nodiscard]] const void* owner_of(std::uint32_t number) noexcept {
         const record* const r = find(number);
         return r == nullptr ? nullptr : r->owned_by();
     }
 
+    /// Nothing is taken or given back between these: for a fork, whose child has none of the
+    /// threads that might hold the lock.
+    void before_fork() noexcept VERGE_ACQUIRE(lock_) { lock_.lock(); }
+    void after_fork() noexcept VERGE_RELEASE(lock_) { lock_.unlock(); }
+
 private:
-    static constexpr unsigned leaf_bits = 11;
-    static constexpr unsigned root_bits = number_bits - leaf_bits;
+    friend struct slot_registry_access;  // the model's
+
+    static constexpr std::uint32_t none = 0;  // where a number is kept as number + 1
 
     struct leaf {
-        record records[std::size_t{1} << leaf_bits];
+        record records[std::size_t{1} << Platform::leaf_bits];
+        record& record_of(std::uint32_t number) noexcept {
+            return records[number & ((1U << Platform::leaf_bits) - 1)];
+        }
     };
 
+    [[nodiscard]] atomic<leaf*>& root_of(std::uint32_t number) noexcept {
+        return root_[number >> Platform::leaf_bits];
+    }
+
+    // All zeros at first, so that it takes no room in the program's file.
+    typename Platform::lock lock_;
+    // Numbers below `fresh_` have been used; those given back are linked from `free_head_`.
+    std::uint32_t fresh_ VERGE_GUARDED_BY(lock_) = 0;
+    std::uint32_t free_head_ VERGE_GUARDED_BY(lock_) = none;
     // Leaves, made by take() in order, never freed.
-    static std::atomic<leaf*> root[std::size_t{1} << root_bits];
+    atomic<leaf*> root_[std::size_t{1} << Platform::root_bits] = {};
 };
+
+using slot_registry = basic_slot_registry<registry_platform>;
+extern template class basic_slot_registry<registry_platform>;
+
+/// The one of the process.
+extern constinit slot_registry slot_numbers;
 
 }  // namespace verge::detail
