@@ -24,8 +24,9 @@ wait_result event::wait_for_set(time_point deadline) {
     const std::uint32_t round = seen / one_round;
     for (;;) {
         if ((seen & set_bit) != 0 || seen / one_round != round) return wait_result::notified;
-        // acquire: for the failure, as above.  The mark itself publishes nothing.
         if ((seen & waiters) == 0 &&
+            // acquire: for the failure, as above.  The mark itself publishes nothing.
+            // not mutated: relacy knows no order of a failure above that of a success.
             !word_.compare_exchange_weak(seen, seen | waiters, std::memory_order_acquire,
                                          std::memory_order_acquire)) {
             continue;

@@ -20,10 +20,10 @@ bool mutex::lock_contended_until(time_point deadline) {
     return true;
 }
 
-// Why none of the moved is forgotten: they were linked to word_ before this, and unlock() changes
-// word_ before it looks for waiters.  If it looked before they were linked, its `free` is seen here
-// (the size of the queue, a read-modify-write on both sides, carries it): one is woken, and carries
-// M2 on.  Else it looks later than that and finds them, if only word_ tells it to look.
+// Why none of the moved is forgotten: they were linked to word_ under its bucket's lock, before
+// this. unlock() changes word_, and then looks for waiters under that lock.  If it looked before
+// they were linked, its `free`, or a later value, is seen here: one is woken, and carries M2 on.
+// Else it looks later than that and finds them, if only word_ tells it to look.
 void mutex::adopt_waiters() noexcept {
     // relaxed: nothing is read by it; see above for the order that counts.
     std::uint32_t seen = word_.load(std::memory_order_relaxed);

@@ -17,6 +17,7 @@ once_flag::turn once_flag::begin(time_point deadline) noexcept {
                 continue;
             case running:
                 // acquire: for the failure, as above.  The mark itself publishes nothing.
+                // not mutated: relacy knows no order of a failure above that of a success.
                 if (!word_.compare_exchange_weak(seen, waited, std::memory_order_acquire,
                                                  std::memory_order_acquire)) {
                     continue;

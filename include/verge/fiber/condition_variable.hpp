@@ -42,7 +42,7 @@
 //   What the mutex guards is ordered by the mutex.
 //
 // Thread safety: all of it.  Size: 16 bytes; nothing allocates.  The mutex must outlive the waits
-// and the notify_all() that ended them.
+// and every notify_all() that was called while they lasted.
 // Exceptions: the timed forms as wait(), and what the predicate throws; the mutex is held then.
 
 #pragma once
