@@ -70,9 +70,12 @@ scheduler_core::scheduler_core(scheduler& of, const scheduler::options& opts)
       timers(opts.timers != nullptr ? *opts.timers : timer_thread::shared()),
       records_(record_pool::unlimited, this) {
     const std::size_t sizes[] = {options.small_stack, options.normal_stack, options.large_stack};
+    const stack_system& system = options.system != nullptr ? *options.system : stack_system::real;
     for (std::size_t i = 0; i < stacks.size(); ++i) {
-        stacks[i] = std::make_unique<stack_pool>(stack_pool::options{
-            .stack_size = sizes[i], .keep = options.keep_stacks, .guards = options.guards});
+        stacks[i] = std::make_unique<stack_pool>(
+            stack_pool::options{
+                .stack_size = sizes[i], .keep = options.keep_stacks, .guards = options.guards},
+            system);
     }
     const bool shared = options.max_workers > 1;
     for (unsigned i = 0; i < options.max_workers; ++i)
@@ -343,24 +346,57 @@ void scheduler_core::make_ready(fiber_record& r) noexcept {
 // --------------------------------------------------------------------
 
 void scheduler_core::no_stack_for(fiber_record& r) noexcept {
-    stacks_refused_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number to show
-    const verge::detail::lock_scope hold(starved_lock_);
-    starved_.push(&r);
-    starved_size_.store(starved_.size(), std::memory_order_relaxed);  // relaxed: a hint
-}
-
-bool scheduler_core::somebody_wants_a_stack() const noexcept {
-    return starved_size_.load(std::memory_order_relaxed) != 0;  // relaxed: a hint
-}
-
-void scheduler_core::a_stack_is_free() noexcept {
-    fiber_record* r = nullptr;
+    stacks_refused_.fetch_add(1, std::memory_order_relaxed);         // relaxed: a number to show
+    r.waits_for.store(wait_kind::stack, std::memory_order_relaxed);  // relaxed: something to show
+    const time_point next = deadline_after(steady_source{}.now(), stack_pause);
+    bool first = false;
     {
         const verge::detail::lock_scope hold(starved_lock_);
-        r = starved_.pop();
-        starved_size_.store(starved_.size(), std::memory_order_relaxed);  // relaxed: a hint
+        starved_[static_cast<std::size_t>(r.kind)].push(&r);
+        // relaxed, three times: hints, written under the lock.
+        const std::size_t count = starved_size_.load(std::memory_order_relaxed) + 1;
+        first = count == 1;
+        if (first) {
+            next_stack_try_.store(next.time_since_epoch().count(), std::memory_order_relaxed);
+        }
+        starved_size_.store(count, std::memory_order_relaxed);
     }
-    if (r != nullptr) make_ready(*r);
+    if (!first) return;
+    // Who sleeps may keep free stacks, and does not know that it is to try again: it wakes, or sees
+    // it after its prepare().  If nobody sleeps, and this worker goes on to a fiber that never
+    // stops, one worker more tries.
+    lot.notify_all();
+    announce();
+}
+
+fiber_record* scheduler_core::next_starved(stack_kind kind) noexcept {
+    const verge::detail::lock_scope hold(starved_lock_);
+    fiber_record* const r = starved_[static_cast<std::size_t>(kind)].pop();
+    if (r == nullptr) return nullptr;
+    // relaxed, twice: a hint, written under the lock.
+    starved_size_.store(starved_size_.load(std::memory_order_relaxed) - 1,
+                        std::memory_order_relaxed);
+    return r;
+}
+
+bool scheduler_core::somebody_wants(stack_kind kind) noexcept {
+    const verge::detail::lock_scope hold(starved_lock_);
+    return !starved_[static_cast<std::size_t>(kind)].empty();
+}
+
+time_point scheduler_core::next_stack_try() const noexcept {
+    // relaxed: one try too early or too late.
+    return time_point(duration(next_stack_try_.load(std::memory_order_relaxed)));
+}
+
+bool scheduler_core::may_try_for_stacks() noexcept {
+    const time_point now = steady_source{}.now();
+    // relaxed, twice: a number; who changes it tries.
+    duration::rep planned = next_stack_try_.load(std::memory_order_relaxed);
+    if (now < time_point(duration(planned))) return false;
+    return next_stack_try_.compare_exchange_strong(
+        planned, deadline_after(now, stack_pause).time_since_epoch().count(),
+        std::memory_order_relaxed);
 }
 
 // ---- records
@@ -592,7 +628,9 @@ scheduler::statistics scheduler_core::stats() const {
         if (r.refs.load(std::memory_order_relaxed) == 0) return;  // nobody's yet
         if ((r.end.load(std::memory_order_relaxed) & fiber_record::finished) != 0) return;
         ++all.live;
-        switch (state_of(r.waits_for.load(std::memory_order_relaxed))) {
+        const wait_kind waits_for = r.waits_for.load(std::memory_order_relaxed);
+        if (waits_for == wait_kind::stack) ++all.starved;
+        switch (state_of(waits_for)) {
             case fiber_state::runnable:
                 ++all.runnable;
                 break;

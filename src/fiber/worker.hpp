@@ -109,6 +109,9 @@ private:
     [[nodiscard]] fiber_record* take_remote(worker& from) noexcept;
     void relieve_the_stuck() noexcept;
     [[nodiscard]] bool get_ready_to_run(fiber_record& r) noexcept;
+    static void begin_on(stack& s, fiber_record& r) noexcept;
+    [[nodiscard]] bool serve_a_starved(stack& s, stack_kind kind) noexcept;
+    void serve_the_starved() noexcept;
     [[nodiscard]] execution& pick_target() noexcept;
     void execute(fiber_record& r) noexcept;
     void run_native(fiber_record& r) noexcept;

@@ -15,6 +15,7 @@
 //   YieldGoesToTheBack            fibers that are ready take turns.
 //   OutsideSpawnsGetTheirTurn     also when the workers are busy yielding.
 //   NobodyIsStranded              what is ready runs on any worker that is free.
+//   ARefusedStackIsACountedWait   of a fiber that has not begun; it is tried again until it runs.
 //   AnIdleSchedulerSleeps         at min_workers it makes no system call.
 //   StopNamesTheStuck             stop(deadline) returns who is still there, and why.
 //   DestructionWaitsForAll        and leaks nothing.
@@ -91,6 +92,7 @@ struct fiber_info {
 namespace detail {
 
 class scheduler_core;
+struct stack_system;
 
 enum class spawn_mode : std::uint8_t { normal, urgent, batched };
 
@@ -137,6 +139,8 @@ public:
         std::size_t keep_stacks = 4096;      ///< Free stacks of a kind that keep their memory.
         std::size_t max_fibers = unlimited;  ///< That are not over.  Spawning more throws.
         timer_thread* timers = nullptr;      ///< Where fibers sleep; none: timer_thread::shared().
+        /// Where stacks come from; nullptr: the kernel.  Tests refuse some.  Must outlive it all.
+        const detail::stack_system* system = nullptr;
         /// What gets the exceptions of detached fibers; none: std::terminate.  Must not throw.
         std::function<void(std::exception_ptr)> on_exception = {};
     };
@@ -148,6 +152,7 @@ public:
         std::uint64_t runnable = 0;
         std::uint64_t sleeping = 0;
         std::uint64_t waiting = 0;
+        std::uint64_t starved = 0;
         std::uint64_t switches = 0;
         std::uint64_t stolen = 0;
         std::uint64_t parks = 0;
@@ -169,6 +174,7 @@ public:
             v("runnable", stat_kind::gauge, runnable, "of these: running, or ready to");
             v("sleeping", stat_kind::gauge, sleeping, "of these: asleep");
             v("waiting", stat_kind::gauge, waiting, "of these: waiting for something else");
+            v("starved", stat_kind::gauge, starved, "of those waiting: for a stack");
             v("switches", stat_kind::counter, switches, "times a worker went to another fiber");
             v("stolen", stat_kind::counter, stolen, "times a worker took from another's queue");
             v("parks", stat_kind::counter, parks, "times a worker went to sleep");
@@ -181,7 +187,7 @@ public:
             v("stacks_pooled", stat_kind::gauge, stacks_pooled,
               "free stacks that keep their memory");
             v("stacks_refused", stat_kind::counter, stacks_refused,
-              "times the kernel refused a stack");
+              "fibers that had to wait for a stack, since the kernel refused one");
             v("guard", stat_kind::gauge, guard, "stack guards: 0 madvise, 1 mprotect, 2 none");
         }
     };

@@ -48,8 +48,8 @@ inline std::ostream& operator<<(std::ostream& out, sleep_result result) {
     return out << names[static_cast<std::size_t>(result)];
 }
 inline std::ostream& operator<<(std::ostream& out, wait_kind kind) {
-    constexpr const char* names[] = {"nothing",    "sleep",  "word",  "join",
-                                     "descriptor", "helper", "mutex", "condition"};
+    constexpr const char* names[] = {"nothing", "sleep", "word",      "join", "descriptor",
+                                     "helper",  "mutex", "condition", "stack"};
     return out << names[static_cast<std::size_t>(kind)];
 }
 inline std::ostream& operator<<(std::ostream& out, fiber_id id) {

@@ -990,7 +990,7 @@ TEST(Scheduler, CountsWhatItDoes) {
     std::set<std::string> names;
     stats.visit(
         [&](const char* name, stat_kind, std::uint64_t, const char*) { names.insert(name); });
-    EXPECT_EQ(names.size(), 17U);
+    EXPECT_EQ(names.size(), 18U);
 }
 
 TEST(Scheduler, TellsWhatItsFibersDo) {
