@@ -108,15 +108,50 @@ void scheduler_core::join_thread(worker& w) noexcept {
     w.thread = worker::thread_state_of::none;
 }
 
+namespace {
+
+// A thread that runs on these cpus from its beginning, or is not made.
+class thread_attributes {
+public:
+    explicit thread_attributes(const std::vector<int>& cpus) {
+        check(::pthread_attr_init(&attributes_), "pthread_attr_init");
+        if (cpus.empty()) return;
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        for (const int cpu : cpus)
+            CPU_SET(static_cast<std::size_t>(cpu), &set);
+        const int error = ::pthread_attr_setaffinity_np(&attributes_, sizeof set, &set);
+        if (error != 0) ::pthread_attr_destroy(&attributes_);
+        check(error, "pthread_attr_setaffinity_np");
+    }
+    ~thread_attributes() { ::pthread_attr_destroy(&attributes_); }
+    thread_attributes(const thread_attributes&) = delete;
+    thread_attributes& operator=(const thread_attributes&) = delete;
+
+    [[nodiscard]] const pthread_attr_t* get() const noexcept { return &attributes_; }
+
+    static void check(int error, const char* call) {
+        if (error != 0) throw std::system_error(error, std::generic_category(), call);
+    }
+
+private:
+    pthread_attr_t attributes_;
+};
+
+}  // namespace
+
 void scheduler_core::start_thread(worker& w) {
     join_thread(w);
+    const thread_attributes attributes(options.cpus);
     sigset_t all;
     sigset_t old;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &old);  // the thread inherits it: no signals for us
-    const int error = ::pthread_create(&w.handle, nullptr, &thread_main, &w);
+    const int error = ::pthread_create(&w.handle, attributes.get(), &thread_main, &w);
     ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
-    if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_create");
+    // A thread itself is refused with one of the first two.
+    const bool for_its_cpus = error != EAGAIN && error != ENOMEM && !options.cpus.empty();
+    thread_attributes::check(error, for_its_cpus ? "sched_setaffinity" : "pthread_create");
     w.thread = worker::thread_state_of::running;
     active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: written under the lock
     const auto index = std::find_if(workers.begin(), workers.end(),
@@ -124,25 +159,21 @@ void scheduler_core::start_thread(worker& w) {
                        workers.begin();
     const std::string number = '/' + std::to_string(index);
     ::pthread_setname_np(w.handle, (options.name.substr(0, 15 - number.size()) + number).c_str());
-    if (!options.cpus.empty()) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        for (const int cpu : options.cpus)
-            CPU_SET(static_cast<std::size_t>(cpu), &set);
-        ::pthread_setaffinity_np(w.handle, sizeof set, &set);
-    }
 }
 
-// One worker more, if there may be one.  If the system refuses a thread, the others do the work.
+// One worker more, if there may be one.  If the system refuses it, the others do the work.
 [[gnu::noinline]] void scheduler_core::grow() noexcept {
     const std::lock_guard hold(threads_lock_);
     if (closing() || lot.waiters() != 0) return;  // it is too late, or somebody is there by now
+    if (grow_again_ != time_point{} && steady_source{}.now() < grow_again_) return;
     for (const auto& w : workers) {
         if (w->thread == worker::thread_state_of::running) continue;
         try {
             start_thread(*w);
+            grow_again_ = {};
         } catch (const std::system_error&) {
-            // as before, only slower
+            ++workers_refused_;
+            grow_again_ = deadline_after(steady_source{}.now(), growth_pause);
         }
         return;
     }
@@ -645,6 +676,7 @@ scheduler::statistics scheduler_core::stats() const {
     for (record_pool::cursor at; visit_records(at, count);) {
     }
     const std::lock_guard hold(threads_lock_);  // no thread is joined meanwhile
+    all.workers_refused = workers_refused_;
     for (const auto& w : workers) {
         all.worker_busy_ns.push_back(w->busy_ns());
         all.busy_ns += all.worker_busy_ns.back();

@@ -150,6 +150,10 @@ private:
     mutable std::mutex threads_lock_;
     std::atomic<std::size_t> active_{0};  // workers with a thread; written under threads_lock_
     std::atomic<std::size_t> ended_{0};   // threads to be joined; written under threads_lock_
+    // Under threads_lock_.
+    std::uint64_t workers_refused_ = 0;
+    time_point grow_again_{};  // the system refused a thread: not before this
+    static constexpr duration growth_pause = std::chrono::milliseconds(100);
 
     std::atomic<std::uint64_t> wake_signals_{0};     // by who makes work ready
     std::atomic<std::uint64_t> outside_spawned_{0};  // by threads that are not workers

@@ -130,7 +130,7 @@ public:
         duration idle =
             std::chrono::seconds(5);  ///< A worker above the minimum sleeps so long, then ends.
         unsigned spin = 0;            ///< Looks for work so often before it sleeps.
-        std::vector<int> cpus = {};   ///< Where workers may run; empty: anywhere.
+        std::vector<int> cpus = {};   ///< Where workers run, and nowhere else; empty: anywhere.
         std::size_t small_stack = std::size_t{16} * 1024;
         std::size_t normal_stack = std::size_t{64} * 1024;
         std::size_t large_stack = std::size_t{1024} * 1024;
@@ -159,6 +159,7 @@ public:
         std::uint64_t wake_signals = 0;
         std::uint64_t workers = 0;
         std::uint64_t idle_workers = 0;
+        std::uint64_t workers_refused = 0;
         std::uint64_t busy_ns = 0;
         std::vector<std::uint64_t> worker_busy_ns;  ///< Each worker's part of busy_ns.
         std::uint64_t stacks = 0;
@@ -182,6 +183,8 @@ public:
               "times a worker was woken for work that was made ready");
             v("workers", stat_kind::gauge, workers, "worker threads, until they are joined");
             v("idle_workers", stat_kind::gauge, idle_workers, "workers asleep");
+            v("workers_refused", stat_kind::counter, workers_refused,
+              "times the system refused one worker more, or its cpus");
             v("busy_ns", stat_kind::counter, busy_ns, "nanoseconds of processor time of workers");
             v("stacks", stat_kind::gauge, stacks, "stacks that fibers run on, or workers keep");
             v("stacks_pooled", stat_kind::gauge, stacks_pooled,
@@ -194,8 +197,10 @@ public:
 
     scheduler();
 
-    /// Starts min_workers.  Throws std::invalid_argument for nonsense, std::system_error if the
-    /// system refuses a thread, std::bad_alloc.
+    /// Starts min_workers.  Throws std::invalid_argument for nonsense, std::system_error naming the
+    /// call if the system refuses a thread or its cpus, std::bad_alloc.  What it refuses later is
+    /// counted (workers_refused): the workers that there are do the work, and it is asked again,
+    /// not more often than every 100 ms, when there is more of it.
     explicit scheduler(const options& opts);
 
     /// Waits until all fibers are over, then for the workers.

@@ -970,10 +970,80 @@ TEST(Scheduler, RunsWhereItIsTold) {
     while (last > 0 && !CPU_ISSET(static_cast<std::size_t>(last), &all))
         --last;
     scheduler fibers({.min_workers = 2, .max_workers = 2, .cpus = {last}});
-    for (int i = 0; i < 20; ++i) {
-        ASSERT_TRUE(eventually(
-            [&] { return fibers.spawn([] { return ::sched_getcpu(); }).join() == last; }));
+    for (int i = 0; i < 20; ++i)
+        ASSERT_EQ(fibers.spawn([] { return ::sched_getcpu(); }).join(), last);
+}
+
+// The last of a cpu set: no machine of ours has it.
+constexpr int no_such_cpu = CPU_SETSIZE - 1;
+
+TEST(Scheduler, SaysSoIfItMayNotRunThere) {
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(no_such_cpu, &only);
+    if (::sched_setaffinity(0, sizeof only, &only) == 0) GTEST_SKIP() << "there is such a cpu";
+    try {
+        const scheduler fibers({.name = "nowhere", .min_workers = 2, .cpus = {no_such_cpu}});
+        ADD_FAILURE() << "it runs";
+    } catch (const std::system_error& error) {
+        EXPECT_EQ(error.code().value(), EINVAL);
+        EXPECT_NE(std::string(error.what()).find("sched_setaffinity"), std::string::npos);
     }
+    EXPECT_TRUE(eventually([] { return threads_named("nowhere/").empty(); }));
+}
+
+// From now on the kernel refuses the calling thread, and those that it starts, to choose cpus.
+bool refuse_affinity() {
+    sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(Scheduler, AWorkerThatMayNotRunThereIsNotMade) {
+    cpu_set_t all;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+    std::vector<int> cpus;
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+        if (CPU_ISSET(static_cast<std::size_t>(i), &all)) cpus.push_back(i);
+    }
+    scheduler fibers({.min_workers = 1, .max_workers = 2, .cpus = cpus});
+    ASSERT_TRUE(eventually([&] { return fibers.stats().idle_workers == 1; }));
+    tally there;
+    std::atomic<bool> over{false};
+    fiber<> hog = fibers.spawn([&] {
+        there.add();
+        EXPECT_TRUE(spin_until([&] { return over.load(); }));
+    });
+    ASSERT_TRUE(there.reaches(1));
+    std::vector<fiber<>> others;
+    bool filtered = false;
+    std::thread([&] {
+        filtered = refuse_affinity();
+        if (!filtered) return;
+        for (int i = 0; i < 10; ++i)
+            others.push_back(fibers.spawn([] {}));
+    }).join();
+    if (filtered) {
+        EXPECT_EQ(fibers.stats().workers, 1U) << "none that runs where it should not";
+        EXPECT_GE(fibers.stats().workers_refused, 1U);
+        EXPECT_LE(fibers.stats().workers_refused, 10U);
+        // Once it may, it is tried again.
+        EXPECT_TRUE(eventually([&] {
+            others.push_back(fibers.spawn([] {}));
+            return fibers.stats().workers == 2;
+        }));
+        for (fiber<>& f : others)
+            EXPECT_TRUE(f.wait_for(patience));
+    }
+    over = true;
+    hog.join();
+    if (!filtered) GTEST_SKIP() << "no seccomp";
 }
 
 TEST(Scheduler, CountsWhatItDoes) {
@@ -990,7 +1060,7 @@ TEST(Scheduler, CountsWhatItDoes) {
     std::set<std::string> names;
     stats.visit(
         [&](const char* name, stat_kind, std::uint64_t, const char*) { names.insert(name); });
-    EXPECT_EQ(names.size(), 18U);
+    EXPECT_EQ(names.size(), 19U);
 }
 
 TEST(Scheduler, TellsWhatItsFibersDo) {
