@@ -81,7 +81,7 @@ public:
     [[nodiscard]] reactor& waits() noexcept { return reactor_; }
 
 private:
-    static constexpr std::uint64_t removed_at_most = 64;  // that are not yet freed, or about so many
+    static constexpr std::uint64_t removed_at_most = 64;  // and not yet freed, or about so many
 
     struct entry {
         reactor::descriptor* descriptor = nullptr;

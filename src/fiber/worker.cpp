@@ -156,11 +156,14 @@ fiber_record* worker::take_remote(worker& from) noexcept {
     if (turn % 2 == 0 || before != seen_switches_) return;
     task_list<fiber_record> taken;
     other.remote.take_all(taken);
+    bool steals = false;
     while (taken.size() < at_once) {
         fiber_record* const r = other.queue.steal_one();
         if (r == nullptr) break;
         taken.push(r);
+        steals = true;
     }
+    if (steals) add_one(stolen);
     if (taken.empty()) return;
     queue.push_all(taken);
     core_.announce();  // they were out of sight of those who searched
@@ -190,8 +193,14 @@ fiber_record* worker::find_work() noexcept {
         return r;
     };
     lot.start_searching();
-    for (unsigned i = 0; i <= core_.options.spin; ++i) {
-        if (fiber_record* const r = look_everywhere()) return found(r);
+    if (fiber_record* const r = look_everywhere()) return found(r);
+    if (core_.options.spin != 0) {
+        core_.worker_is_idle();  // who waits for that does not wait for the spinning too
+        for (unsigned i = 0; i < core_.options.spin && !core_.closing(); ++i) {
+            if (core_.somebody_wants_a_stack()) [[unlikely]]
+                serve_the_starved();
+            if (fiber_record* const r = look_everywhere()) return found(r);
+        }
     }
     time_point let_go = never;  // what wakes it for nothing does not put this off
     for (;;) {

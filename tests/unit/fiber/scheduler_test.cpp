@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -168,6 +169,59 @@ TEST(Scheduler, NobodyIsStrandedWhileOthersYield) {
     over = true;
 }
 
+// A worker in a long task: another one takes what stands in its queue, and counts that.
+TEST(Scheduler, StealsFromAWorkerInALongTask) {
+    scheduler fibers(workers(2));
+    std::atomic<int> ran{0};
+    std::set<pid_t> on;  // of the other worker
+    pid_t hogs_thread = 0;
+    fibers
+        .spawn([&] {
+            hogs_thread = this_thread();
+            for (int i = 0; i < 100; ++i) {
+                fibers
+                    .spawn([&] {
+                        on.insert(this_thread());
+                        ++ran;
+                    })
+                    .detach();
+            }
+            EXPECT_TRUE(spin_until([&] { return ran == 100; }));
+        })
+        .join();
+    EXPECT_EQ(on.size(), 1U);
+    EXPECT_FALSE(on.contains(hogs_thread));
+    EXPECT_GE(fibers.stats().stolen, 1U);
+    EXPECT_LE(fibers.stats().stolen, 100U) << "many at a time";
+}
+
+// The same from a worker that has always something to do: it never searches.
+TEST(Scheduler, CountsWhatABusyWorkerSteals) {
+    scheduler fibers(workers(2));
+    std::atomic<bool> over{false};
+    std::atomic<int> ran{0};
+    tally there;
+    // One on each worker; what each of them yields to is its own.
+    const auto yields = [&] {
+        there.add();
+        EXPECT_TRUE(spin_until([&] { return there.count() == 2; }));
+        while (!over)
+            this_fiber::yield();
+    };
+    fiber<> one = fibers.spawn(yields);
+    fiber<> two = fibers.spawn(yields);
+    ASSERT_TRUE(there.reaches(2));
+    const std::uint64_t before = fibers.stats().stolen;
+    fiber<> hog = fibers.spawn([&] {
+        for (int i = 0; i < 10; ++i)
+            fibers.spawn([&] { ++ran; }).detach();
+        EXPECT_TRUE(spin_until([&] { return ran == 10; }));
+        EXPECT_GT(fibers.stats().stolen, before) << "by the other one, since this one has not";
+    });
+    hog.join();
+    over = true;
+}
+
 // All four run at the same time, or none ends: who is started for one looks for others.
 TEST(Scheduler, GrowsForEachThatIsStuck) {
     for (int round = 0; round < 50; ++round) {
@@ -227,8 +281,8 @@ TEST(Scheduler, LosesNoFiberToAWorkerThatEnds) {
     }
 }
 
-TEST(Scheduler, AnIdleSchedulerSleeps) {
-    scheduler fibers({.name = "idler", .min_workers = 2, .max_workers = 2});
+void expect_that_it_sleeps(unsigned spin) {
+    scheduler fibers({.name = "idler", .min_workers = 2, .max_workers = 2, .spin = spin});
     std::vector<fiber<>> all;
     for (int i = 0; i < 100; ++i)
         all.push_back(fibers.spawn([] { this_fiber::sleep_for(10us); }));
@@ -262,6 +316,38 @@ TEST(Scheduler, AnIdleSchedulerSleeps) {
         .join();
     EXPECT_EQ(wake_ups(), before);
     EXPECT_EQ(fibers.stats().parks, parks);
+}
+
+TEST(Scheduler, AnIdleSchedulerSleeps) {
+    expect_that_it_sleeps(0);
+}
+
+TEST(Scheduler, AnIdleSchedulerSleepsAfterItHasSpun) {
+    expect_that_it_sleeps(10'000);
+}
+
+constexpr unsigned for_ever = std::numeric_limits<unsigned>::max();
+
+// Who looks for work for so long finds it without a sleep, and nobody wakes it.
+TEST(Scheduler, ASpinningWorkerFindsWorkAwake) {
+    scheduler fibers({.min_workers = 1, .max_workers = 1, .spin = for_ever});
+    for (int i = 0; i < 100; ++i)
+        fibers.spawn([] { this_fiber::sleep_for(10us); }).join();
+    const scheduler::statistics stats = fibers.stats();
+    EXPECT_EQ(stats.parks, 0U);
+    EXPECT_EQ(stats.wake_signals, 0U);
+}
+
+// It looks out for its end meanwhile, and tells who waits for that of the fibers.
+TEST(Scheduler, ASpinningWorkerIsNotWaitedFor) {
+    for (const std::size_t count : {1U, 2U}) {
+        scheduler fibers({.min_workers = count, .max_workers = count, .spin = for_ever});
+        door end;
+        fibers.spawn([&] { EXPECT_TRUE(end.wait()); }).detach();
+        std::thread opens([&] { end.open(); });
+        EXPECT_TRUE(fibers.stop(now() + patience).empty());
+        opens.join();
+    }
 }
 
 TEST(Scheduler, YieldingAloneParksNobody) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -157,6 +158,17 @@ TEST_F(StarvedFibers, AreNotStrandedByAHog) {
         EXPECT_TRUE(f.wait_for(patience));
         over = true;
     }
+}
+
+TEST_F(StarvedFibers, GetTheirTurnWhileTheWorkerSpins) {
+    scheduler::options opts = on_strict(1, 1);
+    opts.spin = std::numeric_limits<unsigned>::max();
+    scheduler fibers(opts);
+    stacks_left = 0;
+    fiber<> f = fibers.spawn([] {});
+    ASSERT_TRUE(starving(fibers, 1));
+    stacks_left = 1;
+    EXPECT_TRUE(f.wait_for(patience));
 }
 
 // A stack of one kind is for those who wait for that kind.
