@@ -2,10 +2,11 @@
 //
 // A worker is in one of three states (docs/design/fiber.md draws them):
 //
-//     running     on a fiber's stack.  A fiber that waits, yields or ends picks the next one and
-//                 switches straight to it; with none ready it switches to the worker's own stack.
-//     searching   on its own stack: looks through its queues, all remote queues, other workers'
-//     queues. sleeping    in the parking lot.
+//     main     on its own stack, for nobody: looks through its queues, all remote queues, other
+//              workers' queues; or sleeps in the parking lot.
+//     native   on its own stack, for a native fiber, from its beginning to its end.
+//     fiber    on a fiber's stack.  A fiber that waits, yields or ends picks the next one and
+//              switches straight to it; with none ready, or a native one, to the worker's own.
 //
 // What must happen to a fiber that was left can be done only by the code that runs after the
 // switch: made ready before, it could run elsewhere while its stack is still in use.  So whoever
