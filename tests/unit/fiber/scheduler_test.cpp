@@ -44,7 +44,7 @@ namespace {
 using options = scheduler::options;
 
 TEST(Scheduler, RunsEachFiberOnce) {
-    constexpr std::size_t count = has_tsan ? 3000 : 20'000;
+    constexpr std::size_t count = few_fibers ? 3000 : 20'000;
     scheduler fibers(workers(4));
     std::vector<std::atomic<int>> runs(2 * count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -561,7 +561,7 @@ TEST(Scheduler, DestructionNeedsNobodyElseToFlush) {
 }
 
 TEST(Scheduler, StopWhileThousandsSleepWaitAndSpawn) {
-    constexpr int each = has_tsan ? 300 : 2000;
+    constexpr int each = few_fibers ? 300 : 2000;
     for (int round = 0; round < 3; ++round) {
         scheduler fibers(workers(2));
         const word_type word{0};
@@ -674,7 +674,7 @@ TEST(Scheduler, ABatchWaitsForItsFlush) {
 }
 
 TEST(Scheduler, AHundredThousandUnflushedDoNotHang) {
-    constexpr int count = has_tsan ? 3000 : has_asan ? 20'000 : 100'000;
+    constexpr int count = few_fibers ? 3000 : 100'000;
     scheduler fibers(workers(2));
     std::atomic<int> ran{0};
     for (int i = 0; i < count; ++i)
@@ -772,7 +772,7 @@ TEST(Scheduler, OwedSignalsComeAtTheEndOfTheSpawner) {
 }
 
 TEST(Scheduler, ThreadsThatSpawnComeAndGo) {
-    constexpr int threads = has_tsan ? 50 : 300;
+    constexpr int threads = few_fibers ? 50 : 300;
     scheduler fibers(workers(2));
     std::atomic<int> ran{0};
     for (int i = 0; i < threads; ++i) {
