@@ -99,13 +99,28 @@ void* scheduler_core::thread_main(void* w) {
     return nullptr;
 }
 
-void scheduler_core::join_thread(worker& w) noexcept {
-    if (w.thread == worker::thread_state_of::none) return;
-    ::pthread_join(w.handle, nullptr);
+// Not under the lock, which is taken again: at its end a thread destroys its thread_local
+// variables, which may spawn, and so come to grow().
+void scheduler_core::join_thread(worker& w, std::unique_lock<std::mutex>& hold) noexcept {
     if (w.thread == worker::thread_state_of::ended) {
         ended_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: written under the lock
     }
+    w.thread = worker::thread_state_of::joining;
+    ++joining_;
+    hold.unlock();
+    ::pthread_join(w.handle, nullptr);
+    hold.lock();
+    --joining_;
     w.thread = worker::thread_state_of::none;
+}
+
+// Two that end must not wait for each other.
+bool scheduler_core::called_by_one_that_ends() const noexcept {
+    return std::any_of(workers.begin(), workers.end(), [](const auto& w) {
+        return (w->thread == worker::thread_state_of::ended ||
+                w->thread == worker::thread_state_of::joining) &&
+               ::pthread_equal(w->handle, ::pthread_self()) != 0;
+    });
 }
 
 namespace {
@@ -141,7 +156,6 @@ private:
 }  // namespace
 
 void scheduler_core::start_thread(worker& w) {
-    join_thread(w);
     const thread_attributes attributes(options.cpus);
     sigset_t all;
     sigset_t old;
@@ -163,11 +177,15 @@ void scheduler_core::start_thread(worker& w) {
 
 // One worker more, if there may be one.  If the system refuses it, the others do the work.
 [[gnu::noinline]] void scheduler_core::grow() noexcept {
-    const std::lock_guard hold(threads_lock_);
-    if (closing() || lot.waiters() != 0) return;  // it is too late, or somebody is there by now
+    std::unique_lock hold(threads_lock_);
     if (grow_again_ != time_point{} && steady_source{}.now() < grow_again_) return;
     for (const auto& w : workers) {
-        if (w->thread == worker::thread_state_of::running) continue;
+        if (closing() || lot.waiters() != 0) return;  // it is too late, or somebody is there by now
+        if (w->thread == worker::thread_state_of::ended && !called_by_one_that_ends()) {
+            join_thread(*w, hold);
+            if (closing()) return;
+        }
+        if (w->thread != worker::thread_state_of::none) continue;
         try {
             start_thread(*w);
             grow_again_ = {};
@@ -179,12 +197,11 @@ void scheduler_core::start_thread(worker& w) {
     }
 }
 
-// A thread that has ended takes no lock any more: it may be joined under this one.
 void scheduler_core::join_ended() noexcept {
-    const std::lock_guard hold(threads_lock_);
-    if (closing()) return;  // end_threads() joins all
+    std::unique_lock hold(threads_lock_);
     for (const auto& w : workers) {
-        if (w->thread == worker::thread_state_of::ended) join_thread(*w);
+        if (closing()) return;  // end_threads() joins all
+        if (w->thread == worker::thread_state_of::ended) join_thread(*w, hold);
     }
 }
 
@@ -616,11 +633,19 @@ void scheduler_core::shut_down() noexcept {
 void scheduler_core::end_threads() noexcept {
     closing_.store(true, std::memory_order_seq_cst);  // seq_cst: before the workers' last look
     lot.notify_all();
-    {
-        const std::lock_guard hold(threads_lock_);  // after this nobody grows, ends or joins
+    std::unique_lock hold(threads_lock_);  // after this nobody grows or ends, or begins to join
+    for (const auto& w : workers) {
+        if (w->thread == worker::thread_state_of::running ||
+            w->thread == worker::thread_state_of::ended) {
+            join_thread(*w, hold);
+        }
     }
-    for (const auto& w : workers)
-        join_thread(*w);
+    while (joining_ != 0) {  // somebody who has begun before
+        hold.unlock();
+        ::sched_yield();
+        hold.lock();
+    }
+    hold.unlock();
     for (const auto& w : workers) {
         while (w->remote.in_use())
             ::sched_yield();  // a thread is just leaving
@@ -676,6 +701,7 @@ scheduler::statistics scheduler_core::stats() const {
     for (record_pool::cursor at; visit_records(at, count);) {
     }
     const std::lock_guard hold(threads_lock_);  // no thread is joined meanwhile
+    all.workers += joining_;
     all.workers_refused = workers_refused_;
     for (const auto& w : workers) {
         all.worker_busy_ns.push_back(w->busy_ns());

@@ -128,8 +128,9 @@ private:
     scheduler_core* next_core_ = nullptr;
 
     void grow() noexcept;
-    void start_thread(worker& w);          // under threads_lock_
-    void join_thread(worker& w) noexcept;  // the same
+    void start_thread(worker& w);  // under threads_lock_
+    void join_thread(worker& w, std::unique_lock<std::mutex>& hold) noexcept;
+    [[nodiscard]] bool called_by_one_that_ends() const noexcept;  // under threads_lock_
     void end_threads() noexcept;
     static void owe_signal(fiber_record& r) noexcept;
     [[nodiscard]] bool all_finished() const noexcept;
@@ -151,6 +152,7 @@ private:
     std::atomic<std::size_t> active_{0};  // workers with a thread; written under threads_lock_
     std::atomic<std::size_t> ended_{0};   // threads to be joined; written under threads_lock_
     // Under threads_lock_.
+    std::size_t joining_ = 0;  // threads that are just being joined
     std::uint64_t workers_refused_ = 0;
     time_point grow_again_{};  // the system refused a thread: not before this
     static constexpr duration growth_pause = std::chrono::milliseconds(100);

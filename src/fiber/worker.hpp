@@ -89,7 +89,8 @@ public:
     enum class thread_state_of : std::uint8_t {
         none,
         running,
-        ended
+        ended,   // or about to: to be joined
+        joining  // by somebody who does not hold the lock
     } thread = thread_state_of::none;
     pthread_t handle{};
 

@@ -322,6 +322,47 @@ TEST(Scheduler, AnIdleSchedulerSleeps) {
     expect_that_it_sleeps(0);
 }
 
+struct spawns_at_end {
+    ~spawns_at_end() {
+        if (on == nullptr) return;
+        for (int i = 0; i < 3; ++i)
+            on->spawn([to = count] { ++*to; }).detach();
+        static_cast<void>(on->stats());
+    }
+    scheduler* on = nullptr;
+    std::atomic<int>* count = nullptr;
+};
+thread_local spawns_at_end at_end_of_thread;
+
+// The thread of a worker that is let go ends as any other: what its thread_local variables do at
+// their end may be to spawn, and more workers may be needed for that.
+TEST(Scheduler, AThreadThatEndsMaySpawn) {
+    constexpr int rounds = has_sanitizer ? 100 : 1000;
+    std::atomic<int> ran{0};
+    scheduler fibers({.min_workers = 1, .max_workers = 3, .idle = 1us});
+    ASSERT_TRUE(eventually([&] { return fibers.stats().idle_workers == 1; }));
+    const pid_t stays = fibers.spawn([] { return this_thread(); }).join();
+    std::atomic<int> marked{0};
+    for (int round = 0; round < rounds; ++round) {
+        std::atomic<int> running{0};
+        std::vector<fiber<>> all;
+        for (int i = 0; i < 3; ++i) {
+            all.push_back(fibers.spawn([&] {
+                ++running;
+                EXPECT_TRUE(spin_until([&] { return running == 3; }));
+                if (at_end_of_thread.on != nullptr || this_thread() == stays) return;
+                at_end_of_thread.on = &fibers;
+                at_end_of_thread.count = &ran;
+                ++marked;
+            }));
+        }
+        for (fiber<>& f : all)
+            ASSERT_TRUE(f.wait_for(patience)) << round;
+    }
+    ASSERT_TRUE(eventually([&] { return fibers.stats().workers == 1; }));
+    EXPECT_TRUE(eventually([&] { return ran == 3 * marked; })) << ran << " of 3 x " << marked;
+}
+
 TEST(Scheduler, AnIdleSchedulerSleepsAfterItHasSpun) {
     expect_that_it_sleeps(10'000);
 }
