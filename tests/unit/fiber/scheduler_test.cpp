@@ -337,7 +337,7 @@ thread_local spawns_at_end at_end_of_thread;
 // The thread of a worker that is let go ends as any other: what its thread_local variables do at
 // their end may be to spawn, and more workers may be needed for that.
 TEST(Scheduler, AThreadThatEndsMaySpawn) {
-    constexpr int rounds = has_sanitizer ? 100 : 1000;
+    constexpr int rounds = has_sanitizer ? 50 : 400;
     std::atomic<int> ran{0};
     scheduler fibers({.min_workers = 1, .max_workers = 3, .idle = 1us});
     ASSERT_TRUE(eventually([&] { return fibers.stats().idle_workers == 1; }));
