@@ -114,9 +114,9 @@ struct fiber_record final : parkable {
     void report_if_detached() noexcept;
 
     stack_kind kind : 3 = stack_kind::normal;  // fixed at spawn
-    bool started : 1 = false;                  // written by the worker that runs it first
+    bool started : 1 = false;                  // written by the worker that gives it a stack
     std::atomic<wait_kind> waits_for{
-        wait_kind::nothing};  // written by the fiber; for stop() to show
+        wait_kind::nothing};  // written by the fiber, before its first run by workers; to show
     std::atomic<std::uint32_t> refs{0};
     std::atomic<std::uint32_t> end{0};
     fiber_record* next = nullptr;                 // in the queue that it stands in

@@ -2,7 +2,7 @@
 
 namespace verge::fibers {
 
-once_flag::turn once_flag::begin(time_point deadline) noexcept {
+once_flag::turn once_flag::begin(time_point deadline) {
     std::uint32_t seen = fresh;
     for (;;) {
         switch (seen) {

@@ -70,9 +70,12 @@ scheduler_core::scheduler_core(scheduler& of, const scheduler::options& opts)
       timers(opts.timers != nullptr ? *opts.timers : timer_thread::shared()),
       records_(record_pool::unlimited, this) {
     const std::size_t sizes[] = {options.small_stack, options.normal_stack, options.large_stack};
+    const stack_system& system = options.system != nullptr ? *options.system : stack_system::real;
     for (std::size_t i = 0; i < stacks.size(); ++i) {
-        stacks[i] = std::make_unique<stack_pool>(stack_pool::options{
-            .stack_size = sizes[i], .keep = options.keep_stacks, .guards = options.guards});
+        stacks[i] = std::make_unique<stack_pool>(
+            stack_pool::options{
+                .stack_size = sizes[i], .keep = options.keep_stacks, .guards = options.guards},
+            system);
     }
     const bool shared = options.max_workers > 1;
     for (unsigned i = 0; i < options.max_workers; ++i)
@@ -96,24 +99,73 @@ void* scheduler_core::thread_main(void* w) {
     return nullptr;
 }
 
-void scheduler_core::join_thread(worker& w) noexcept {
-    if (w.thread == worker::thread_state_of::none) return;
-    ::pthread_join(w.handle, nullptr);
+// Not under the lock, which is taken again: at its end a thread destroys its thread_local
+// variables, which may spawn, and so come to grow().
+void scheduler_core::join_thread(worker& w, std::unique_lock<std::mutex>& hold) noexcept {
     if (w.thread == worker::thread_state_of::ended) {
         ended_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: written under the lock
     }
+    w.thread = worker::thread_state_of::joining;
+    ++joining_;
+    hold.unlock();
+    ::pthread_join(w.handle, nullptr);
+    hold.lock();
+    --joining_;
     w.thread = worker::thread_state_of::none;
 }
 
+// Two that end must not wait for each other.
+bool scheduler_core::called_by_one_that_ends() const noexcept {
+    return std::any_of(workers.begin(), workers.end(), [](const auto& w) {
+        return (w->thread == worker::thread_state_of::ended ||
+                w->thread == worker::thread_state_of::joining) &&
+               ::pthread_equal(w->handle, ::pthread_self()) != 0;
+    });
+}
+
+namespace {
+
+// A thread that runs on these cpus from its beginning, or is not made.
+class thread_attributes {
+public:
+    explicit thread_attributes(const std::vector<int>& cpus) {
+        check(::pthread_attr_init(&attributes_), "pthread_attr_init");
+        if (cpus.empty()) return;
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        for (const int cpu : cpus)
+            CPU_SET(static_cast<std::size_t>(cpu), &set);
+        const int error = ::pthread_attr_setaffinity_np(&attributes_, sizeof set, &set);
+        if (error != 0) ::pthread_attr_destroy(&attributes_);
+        check(error, "pthread_attr_setaffinity_np");
+    }
+    ~thread_attributes() { ::pthread_attr_destroy(&attributes_); }
+    thread_attributes(const thread_attributes&) = delete;
+    thread_attributes& operator=(const thread_attributes&) = delete;
+
+    [[nodiscard]] const pthread_attr_t* get() const noexcept { return &attributes_; }
+
+    static void check(int error, const char* call) {
+        if (error != 0) throw std::system_error(error, std::generic_category(), call);
+    }
+
+private:
+    pthread_attr_t attributes_;
+};
+
+}  // namespace
+
 void scheduler_core::start_thread(worker& w) {
-    join_thread(w);
+    const thread_attributes attributes(options.cpus);
     sigset_t all;
     sigset_t old;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &old);  // the thread inherits it: no signals for us
-    const int error = ::pthread_create(&w.handle, nullptr, &thread_main, &w);
+    const int error = ::pthread_create(&w.handle, attributes.get(), &thread_main, &w);
     ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
-    if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_create");
+    // A thread itself is refused with one of the first two.
+    const bool for_its_cpus = error != EAGAIN && error != ENOMEM && !options.cpus.empty();
+    thread_attributes::check(error, for_its_cpus ? "sched_setaffinity" : "pthread_create");
     w.thread = worker::thread_state_of::running;
     active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: written under the lock
     const auto index = std::find_if(workers.begin(), workers.end(),
@@ -121,36 +173,35 @@ void scheduler_core::start_thread(worker& w) {
                        workers.begin();
     const std::string number = '/' + std::to_string(index);
     ::pthread_setname_np(w.handle, (options.name.substr(0, 15 - number.size()) + number).c_str());
-    if (!options.cpus.empty()) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        for (const int cpu : options.cpus)
-            CPU_SET(static_cast<std::size_t>(cpu), &set);
-        ::pthread_setaffinity_np(w.handle, sizeof set, &set);
-    }
 }
 
-// One worker more, if there may be one.  If the system refuses a thread, the others do the work.
+// One worker more, if there may be one.  If the system refuses it, the others do the work.
 [[gnu::noinline]] void scheduler_core::grow() noexcept {
-    const std::lock_guard hold(threads_lock_);
-    if (closing() || lot.waiters() != 0) return;  // it is too late, or somebody is there by now
+    std::unique_lock hold(threads_lock_);
+    if (grow_again_ != time_point{} && steady_source{}.now() < grow_again_) return;
     for (const auto& w : workers) {
-        if (w->thread == worker::thread_state_of::running) continue;
+        if (closing() || lot.waiters() != 0) return;  // it is too late, or somebody is there by now
+        if (w->thread == worker::thread_state_of::ended && !called_by_one_that_ends()) {
+            join_thread(*w, hold);
+            if (closing()) return;
+        }
+        if (w->thread != worker::thread_state_of::none) continue;
         try {
             start_thread(*w);
+            grow_again_ = {};
         } catch (const std::system_error&) {
-            // as before, only slower
+            ++workers_refused_;
+            grow_again_ = deadline_after(steady_source{}.now(), growth_pause);
         }
         return;
     }
 }
 
-// A thread that has ended takes no lock any more: it may be joined under this one.
 void scheduler_core::join_ended() noexcept {
-    const std::lock_guard hold(threads_lock_);
-    if (closing()) return;  // end_threads() joins all
+    std::unique_lock hold(threads_lock_);
     for (const auto& w : workers) {
-        if (w->thread == worker::thread_state_of::ended) join_thread(*w);
+        if (closing()) return;  // end_threads() joins all
+        if (w->thread == worker::thread_state_of::ended) join_thread(*w, hold);
     }
 }
 
@@ -343,24 +394,57 @@ void scheduler_core::make_ready(fiber_record& r) noexcept {
 // --------------------------------------------------------------------
 
 void scheduler_core::no_stack_for(fiber_record& r) noexcept {
-    stacks_refused_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number to show
-    const verge::detail::lock_scope hold(starved_lock_);
-    starved_.push(&r);
-    starved_size_.store(starved_.size(), std::memory_order_relaxed);  // relaxed: a hint
-}
-
-bool scheduler_core::somebody_wants_a_stack() const noexcept {
-    return starved_size_.load(std::memory_order_relaxed) != 0;  // relaxed: a hint
-}
-
-void scheduler_core::a_stack_is_free() noexcept {
-    fiber_record* r = nullptr;
+    stacks_refused_.fetch_add(1, std::memory_order_relaxed);         // relaxed: a number to show
+    r.waits_for.store(wait_kind::stack, std::memory_order_relaxed);  // relaxed: something to show
+    const time_point next = deadline_after(steady_source{}.now(), stack_pause);
+    bool first = false;
     {
         const verge::detail::lock_scope hold(starved_lock_);
-        r = starved_.pop();
-        starved_size_.store(starved_.size(), std::memory_order_relaxed);  // relaxed: a hint
+        starved_[static_cast<std::size_t>(r.kind)].push(&r);
+        // relaxed, three times: hints, written under the lock.
+        const std::size_t count = starved_size_.load(std::memory_order_relaxed) + 1;
+        first = count == 1;
+        if (first) {
+            next_stack_try_.store(next.time_since_epoch().count(), std::memory_order_relaxed);
+        }
+        starved_size_.store(count, std::memory_order_relaxed);
     }
-    if (r != nullptr) make_ready(*r);
+    if (!first) return;
+    // Who sleeps may keep free stacks, and does not know that it is to try again: it wakes, or sees
+    // it after its prepare().  If nobody sleeps, and this worker goes on to a fiber that never
+    // stops, one worker more tries.
+    lot.notify_all();
+    announce();
+}
+
+fiber_record* scheduler_core::next_starved(stack_kind kind) noexcept {
+    const verge::detail::lock_scope hold(starved_lock_);
+    fiber_record* const r = starved_[static_cast<std::size_t>(kind)].pop();
+    if (r == nullptr) return nullptr;
+    // relaxed, twice: a hint, written under the lock.
+    starved_size_.store(starved_size_.load(std::memory_order_relaxed) - 1,
+                        std::memory_order_relaxed);
+    return r;
+}
+
+bool scheduler_core::somebody_wants(stack_kind kind) noexcept {
+    const verge::detail::lock_scope hold(starved_lock_);
+    return !starved_[static_cast<std::size_t>(kind)].empty();
+}
+
+time_point scheduler_core::next_stack_try() const noexcept {
+    // relaxed: one try too early or too late.
+    return time_point(duration(next_stack_try_.load(std::memory_order_relaxed)));
+}
+
+bool scheduler_core::may_try_for_stacks() noexcept {
+    const time_point now = steady_source{}.now();
+    // relaxed, twice: a number; who changes it tries.
+    duration::rep planned = next_stack_try_.load(std::memory_order_relaxed);
+    if (now < time_point(duration(planned))) return false;
+    return next_stack_try_.compare_exchange_strong(
+        planned, deadline_after(now, stack_pause).time_since_epoch().count(),
+        std::memory_order_relaxed);
 }
 
 // ---- records
@@ -549,11 +633,19 @@ void scheduler_core::shut_down() noexcept {
 void scheduler_core::end_threads() noexcept {
     closing_.store(true, std::memory_order_seq_cst);  // seq_cst: before the workers' last look
     lot.notify_all();
-    {
-        const std::lock_guard hold(threads_lock_);  // after this nobody grows, ends or joins
+    std::unique_lock hold(threads_lock_);  // after this nobody grows or ends, or begins to join
+    for (const auto& w : workers) {
+        if (w->thread == worker::thread_state_of::running ||
+            w->thread == worker::thread_state_of::ended) {
+            join_thread(*w, hold);
+        }
     }
-    for (const auto& w : workers)
-        join_thread(*w);
+    while (joining_ != 0) {  // somebody who has begun before
+        hold.unlock();
+        ::sched_yield();
+        hold.lock();
+    }
+    hold.unlock();
     for (const auto& w : workers) {
         while (w->remote.in_use())
             ::sched_yield();  // a thread is just leaving
@@ -592,7 +684,9 @@ scheduler::statistics scheduler_core::stats() const {
         if (r.refs.load(std::memory_order_relaxed) == 0) return;  // nobody's yet
         if ((r.end.load(std::memory_order_relaxed) & fiber_record::finished) != 0) return;
         ++all.live;
-        switch (state_of(r.waits_for.load(std::memory_order_relaxed))) {
+        const wait_kind waits_for = r.waits_for.load(std::memory_order_relaxed);
+        if (waits_for == wait_kind::stack) ++all.starved;
+        switch (state_of(waits_for)) {
             case fiber_state::runnable:
                 ++all.runnable;
                 break;
@@ -607,6 +701,8 @@ scheduler::statistics scheduler_core::stats() const {
     for (record_pool::cursor at; visit_records(at, count);) {
     }
     const std::lock_guard hold(threads_lock_);  // no thread is joined meanwhile
+    all.workers += joining_;
+    all.workers_refused = workers_refused_;
     for (const auto& w : workers) {
         all.worker_busy_ns.push_back(w->busy_ns());
         all.busy_ns += all.worker_busy_ns.back();

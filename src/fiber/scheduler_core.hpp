@@ -77,9 +77,19 @@ public:
     }
     void join_ended() noexcept;
     void worker_is_idle() noexcept;  // tells who waits for the end of all fibers
+
+    // Fibers that the kernel refused a stack wait here until a worker gives them one: one that was
+    // given back, or one that the kernel has after all.  It is asked again every stack_pause, by
+    // whichever worker comes first: between two fibers, or from its sleep.
     void no_stack_for(fiber_record& r) noexcept;
-    void a_stack_is_free() noexcept;
-    [[nodiscard]] bool somebody_wants_a_stack() const noexcept;
+    [[nodiscard]] fiber_record* next_starved(stack_kind kind) noexcept;  // nullptr: none
+    [[nodiscard]] bool somebody_wants_a_stack() const noexcept {
+        return starved_size_.load(std::memory_order_relaxed) != 0;  // relaxed: a hint
+    }
+    [[nodiscard]] bool somebody_wants(stack_kind kind) noexcept;
+    [[nodiscard]] time_point next_stack_try() const noexcept;
+    [[nodiscard]] bool may_try_for_stacks() noexcept;  // true: now, and no other worker does
+
     void report(std::exception_ptr error) noexcept;
     void one_finished() noexcept;
 
@@ -118,8 +128,9 @@ private:
     scheduler_core* next_core_ = nullptr;
 
     void grow() noexcept;
-    void start_thread(worker& w);          // under threads_lock_
-    void join_thread(worker& w) noexcept;  // the same
+    void start_thread(worker& w);  // under threads_lock_
+    void join_thread(worker& w, std::unique_lock<std::mutex>& hold) noexcept;
+    [[nodiscard]] bool called_by_one_that_ends() const noexcept;  // under threads_lock_
     void end_threads() noexcept;
     static void owe_signal(fiber_record& r) noexcept;
     [[nodiscard]] bool all_finished() const noexcept;
@@ -140,6 +151,11 @@ private:
     mutable std::mutex threads_lock_;
     std::atomic<std::size_t> active_{0};  // workers with a thread; written under threads_lock_
     std::atomic<std::size_t> ended_{0};   // threads to be joined; written under threads_lock_
+    // Under threads_lock_.
+    std::size_t joining_ = 0;  // threads that are just being joined
+    std::uint64_t workers_refused_ = 0;
+    time_point grow_again_{};  // the system refused a thread: not before this
+    static constexpr duration growth_pause = std::chrono::milliseconds(100);
 
     std::atomic<std::uint64_t> wake_signals_{0};     // by who makes work ready
     std::atomic<std::uint64_t> outside_spawned_{0};  // by threads that are not workers
@@ -149,10 +165,12 @@ private:
     std::atomic<std::uint32_t> awaiting_end_{0};     // who waits for the end of all fibers
     std::atomic<std::uint32_t> idle_changes_{0};     // a word to wait on for them
 
-    // Fibers that the kernel has no stack for.
+    // Fibers that the kernel has no stack for, by kind.
+    static constexpr duration stack_pause = std::chrono::milliseconds(10);
     verge::detail::spin_lock starved_lock_;
-    task_list<fiber_record> starved_ VERGE_GUARDED_BY(starved_lock_);
-    std::atomic<std::size_t> starved_size_{0};  // written under starved_lock_
+    task_list<fiber_record> starved_[3] VERGE_GUARDED_BY(starved_lock_);
+    std::atomic<std::size_t> starved_size_{0};      // of all; written under starved_lock_
+    std::atomic<duration::rep> next_stack_try_{0};  // ns since the epoch of the clock
     std::atomic<std::uint64_t> stacks_refused_{0};
 };
 

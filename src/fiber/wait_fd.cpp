@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <unordered_map>
 
@@ -63,6 +64,8 @@ public:
             if (--at->second.users > 0) return;
             of_.reactor_.remove(at->second.descriptor);
             of_.entries_.erase(at);
+            // The reactor frees what was removed when its wait() returns, which no event may do.
+            if (++of_.removed_ % removed_at_most == 0) of_.reactor_.interrupt();
         }
         registration(const registration&) = delete;
         registration& operator=(const registration&) = delete;
@@ -78,6 +81,8 @@ public:
     [[nodiscard]] reactor& waits() noexcept { return reactor_; }
 
 private:
+    static constexpr std::uint64_t removed_at_most = 64;  // and not yet freed, or about so many
+
     struct entry {
         reactor::descriptor* descriptor = nullptr;
         std::size_t users = 0;
@@ -92,102 +97,166 @@ private:
     reactor reactor_;
     std::mutex lock_;
     std::unordered_map<int, entry> entries_;  // under lock_
+    std::uint64_t removed_ = 0;               // so far; under lock_
 };
 
-// On the stack of who waits.
-struct readiness final : fd_operation {
-    readiness(reactor::descriptor& d, fd_event e) noexcept
-        : fd_operation(&attempt_it, &finish_it), of(d), event(e) {}
+constexpr fd_event all_events[] = {fd_event::read, fd_event::write, fd_event::error};
 
-    static bool attempt_it(fd_operation& self) {
-        auto& own = static_cast<readiness&>(self);
-        return reactor::is_ready(own.of, own.event);
+// Those of `asked` that are there at this moment.  Nullopt for a descriptor that is none.
+std::optional<fd_events> look(int fd, fd_events asked) noexcept {
+    constexpr short wanted[] = {POLLIN | POLLRDHUP, POLLOUT, POLLPRI};
+    pollfd poll{fd, 0, 0};
+    for (const fd_event each : all_events) {
+        if (asked.contains(each)) poll.events |= wanted[static_cast<std::size_t>(each)];
     }
-    static void finish_it(fd_operation& self, std::error_code, void*) {
-        std::atomic<std::uint32_t>& over = static_cast<readiness&>(self).over;
-        // release: pairs with the acquire of who waits, who may be gone after this: notify looks at
-        // the address only.
-        over.store(1, std::memory_order_release);
-        notify_one(over);
+    if (fd < 0) return std::nullopt;
+    if (::poll(&poll, 1, 0) <= 0) return fd_events{};
+    if ((poll.revents & POLLNVAL) != 0) return std::nullopt;
+    if ((poll.revents & (POLLERR | POLLHUP)) != 0) return asked;
+    fd_events came;
+    for (const fd_event each : all_events) {
+        if (!asked.contains(each)) continue;
+        if ((poll.revents & wanted[static_cast<std::size_t>(each)]) != 0) came |= each;
+    }
+    return came;
+}
+
+// One wait for a set of events: an operation for each.  On the stack of who waits, who takes all of
+// them back before it returns.
+class set_wait {
+public:
+    set_wait(reactor& at, reactor::descriptor& of, fd_events asked) noexcept
+        : reactor_(at), descriptor_(of), asked_(asked) {
+        for (part& each : parts_) {
+            if (!asked.contains(each.event) || any_over()) continue;
+            each.of = this;
+            at.start(of, each.event, each);
+        }
+    }
+    ~set_wait() { take_back(); }
+    set_wait(const set_wait&) = delete;
+    set_wait& operator=(const set_wait&) = delete;
+
+    [[nodiscard]] bool any_over() const noexcept {
+        return over_.load(std::memory_order_acquire) != 0;  // acquire: pairs with finish_it()
+    }
+    // Returns why, unless an operation is over.
+    wait_result wait(time_point deadline) { return fibers::wait(over_, 0, deadline); }
+
+    // All operations are over after this.  Returns what came.
+    fd_events take_back() noexcept {
+        fd_events came;
+        for (part& each : parts_) {
+            if (each.of == nullptr) continue;
+            if (!reactor_.cancel(descriptor_, each.event, each)) wait_for_the_end_of(each);
+            came |= each.came;
+            each.of = nullptr;
+        }
+        return came;
     }
 
-    reactor::descriptor& of;
-    fd_event event;
-    std::atomic<std::uint32_t> over{0};
+private:
+    struct part final : fd_operation {
+        explicit part(fd_event e) noexcept : fd_operation(&attempt_it, &finish_it), event(e) {}
+
+        // Looks for the whole set: who is woken by one event is told of the others.
+        static bool attempt_it(fd_operation& self) {
+            auto& own = static_cast<part&>(self);
+            const set_wait& wait = *own.of;
+            own.came = look(reactor::fd_of(wait.descriptor_), wait.asked_).value_or(wait.asked_);
+            return !own.came.empty();
+        }
+        static void finish_it(fd_operation& self, std::error_code, void*) {
+            const auto& own = static_cast<part&>(self);
+            std::atomic<std::uint32_t>& over = own.of->over_;
+            // release: what the attempt found; pairs with the acquire of who waits, who may be gone
+            // after this: notify looks at the address only.
+            over.fetch_or(own.bit(), std::memory_order_release);
+            notify_one(over);
+        }
+        [[nodiscard]] std::uint32_t bit() const noexcept {
+            return std::uint32_t{1} << static_cast<unsigned>(event);
+        }
+
+        const fd_event event;
+        fd_events came;          // written by attempts, under the descriptor's lock
+        set_wait* of = nullptr;  // from its start to when it is taken back
+    };
+
+    // It is over, or whoever has taken it from the reactor is about to say so.
+    void wait_for_the_end_of(const part& one) noexcept {
+        for (;;) {
+            // acquire: pairs with finish_it().
+            const std::uint32_t seen = over_.load(std::memory_order_acquire);
+            if ((seen & one.bit()) != 0) return;
+            static_cast<void>(wait_uninterrupted(over_, seen));
+        }
+    }
+
+    reactor& reactor_;
+    reactor::descriptor& descriptor_;
+    const fd_events asked_;
+    std::atomic<std::uint32_t> over_{0};  // a bit for each part
+    part parts_[3] = {part(fd_event::read), part(fd_event::write), part(fd_event::error)};
 };
 
 // Throws for a descriptor that is none.
-bool is_ready_now(int fd, fd_event what) {
-    constexpr short asked[] = {POLLIN | POLLRDHUP, POLLOUT, POLLPRI};
-    pollfd look{fd, asked[static_cast<std::size_t>(what)], 0};
-    if (fd < 0 || (::poll(&look, 1, 0) > 0 && (look.revents & POLLNVAL) != 0)) {
+fd_events ready_now(int fd, fd_events asked) {
+    const std::optional<fd_events> came = look(fd, asked);
+    if (!came) {
         throw std::system_error(EBADF, std::generic_category(), "verge::this_fiber::wait_fd");
     }
-    return look.revents != 0;
+    return *came;
 }
 
 }  // namespace
 
-fd_result wait_for_fd(int fd, fd_event what, time_point deadline) {
+fd_outcome wait_for_fd(int fd, fd_events asked, time_point deadline) {
+    if (asked.empty()) throw std::invalid_argument("verge::this_fiber::wait_fd: no event");
     parkable& self = current();
     const wait_scope showing(self, wait_kind::descriptor);
-    const auto asked_to_return = [&]() -> std::optional<fd_result> {
-        const std::uint32_t requests = self.requests();
-        if ((requests & parkable::stop_request) != 0) return fd_result::stopped;
-        if (requests == 0) return std::nullopt;
+    if (const std::uint32_t requests = self.requests(); requests != 0) {
+        if ((requests & parkable::stop_request) != 0) return {fd_result::stopped};
         self.consume_interrupt();
-        return fd_result::interrupted;
-    };
-    if (const auto ended = asked_to_return()) return *ended;
-    if (is_ready_now(fd, what)) return fd_result::ready;
-    if (deadline <= steady_source{}.now()) return fd_result::timed_out;
+        return {fd_result::interrupted};
+    }
+    if (const fd_events came = ready_now(fd, asked); !came.empty()) {
+        return {fd_result::ready, came};
+    }
+    if (deadline <= steady_source{}.now()) return {fd_result::timed_out};
 
     fd_poller& poller = fd_poller::shared();
     const fd_poller::registration registered(poller, fd);
-    readiness operation(registered.descriptor(), what);
-    poller.waits().start(registered.descriptor(), what, operation);
-    // The operation is on this stack: it is over when this returns, however that is.
-    const auto take_back = [&] {
-        if (poller.waits().cancel(registered.descriptor(), what, operation)) return true;
-        // acquire: pairs with finish_it().
-        while (operation.over.load(std::memory_order_acquire) == 0)
-            static_cast<void>(wait_uninterrupted(operation.over, 0));
-        return false;
-    };
-    try {
-        // acquire: pairs with finish_it().
-        while (operation.over.load(std::memory_order_acquire) == 0) {
-            fd_result ended{};
-            switch (wait(operation.over, 0, deadline)) {
-                case wait_result::notified:
-                case wait_result::changed:
-                    continue;
-                case wait_result::timed_out:
-                    ended = fd_result::timed_out;
-                    break;
-                case wait_result::interrupted:
-                    ended = fd_result::interrupted;
-                    break;
-                case wait_result::stopped:
-                    ended = fd_result::stopped;
-                    break;
-            }
-            static_cast<void>(take_back());
-            return ended;
+    set_wait waiting(poller.waits(), registered.descriptor(), asked);
+    fd_result ended = fd_result::ready;
+    while (!waiting.any_over() && ended == fd_result::ready) {
+        switch (waiting.wait(deadline)) {
+            case wait_result::notified:
+            case wait_result::changed:
+                break;
+            case wait_result::timed_out:
+                ended = fd_result::timed_out;
+                break;
+            case wait_result::interrupted:
+                ended = fd_result::interrupted;
+                break;
+            case wait_result::stopped:
+                ended = fd_result::stopped;
+                break;
         }
-    } catch (...) {
-        static_cast<void>(take_back());
-        throw;
     }
-    return fd_result::ready;
+    const fd_events came = waiting.take_back();
+    // What came at the last moment is told; but not instead of an interrupt, which is used up.
+    if (ended == fd_result::timed_out && !came.empty()) ended = fd_result::ready;
+    return {ended, ended == fd_result::ready ? came : fd_events{}};
 }
 
 }  // namespace verge::fibers::detail
 
 namespace verge::this_fiber {
 
-fibers::fd_result wait_fd(int fd, fd_event what, time_point deadline) {
-    return fibers::detail::wait_for_fd(fd, what, deadline);
+fibers::fd_outcome wait_fd(int fd, fd_events events, time_point deadline) {
+    return fibers::detail::wait_for_fd(fd, events, deadline);
 }
 
 }  // namespace verge::this_fiber

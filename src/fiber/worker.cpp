@@ -124,6 +124,8 @@ fiber_record* worker::next_ready() noexcept {
     if (--picks_left_ == 0) [[unlikely]] {
         picks_left_ = remote_turn;
         if (core_.workers.size() > 1) relieve_the_stuck();
+        if (core_.somebody_wants_a_stack()) [[unlikely]]
+            serve_the_starved();
         if (fiber_record* const r = take_remote(*this)) return r;
     }
     fiber_record* const r = queue.pop();
@@ -154,11 +156,14 @@ fiber_record* worker::take_remote(worker& from) noexcept {
     if (turn % 2 == 0 || before != seen_switches_) return;
     task_list<fiber_record> taken;
     other.remote.take_all(taken);
+    bool steals = false;
     while (taken.size() < at_once) {
         fiber_record* const r = other.queue.steal_one();
         if (r == nullptr) break;
         taken.push(r);
+        steals = true;
     }
+    if (steals) add_one(stolen);
     if (taken.empty()) return;
     queue.push_all(taken);
     core_.announce();  // they were out of sight of those who searched
@@ -188,8 +193,14 @@ fiber_record* worker::find_work() noexcept {
         return r;
     };
     lot.start_searching();
-    for (unsigned i = 0; i <= core_.options.spin; ++i) {
-        if (fiber_record* const r = look_everywhere()) return found(r);
+    if (fiber_record* const r = look_everywhere()) return found(r);
+    if (core_.options.spin != 0) {
+        core_.worker_is_idle();  // who waits for that does not wait for the spinning too
+        for (unsigned i = 0; i < core_.options.spin && !core_.closing(); ++i) {
+            if (core_.somebody_wants_a_stack()) [[unlikely]]
+                serve_the_starved();
+            if (fiber_record* const r = look_everywhere()) return found(r);
+        }
     }
     time_point let_go = never;  // what wakes it for nothing does not put this off
     for (;;) {
@@ -198,20 +209,23 @@ fiber_record* worker::find_work() noexcept {
         if (core_.threads_to_join()) core_.join_ended();
         const std::uint32_t seen = lot.prepare();
         fiber_record* r = look_everywhere();
+        if (r == nullptr && core_.somebody_wants_a_stack()) [[unlikely]] {
+            serve_the_starved();  // after prepare(): see no_stack_for()
+            r = queue.pop();
+        }
         bool in_time = true;
         if (r == nullptr && !core_.closing() && !core_.threads_to_join()) {
             if (let_go == never && index_ >= core_.options.min_workers) {
                 let_go = deadline_after(steady_source{}.now(), core_.options.idle);
             }
             time_point until = let_go;
-            if (core_.somebody_wants_a_stack()) {
-                until = deadline_after(steady_source{}.now(), std::chrono::milliseconds(10));
-            }
+            // Who could try for stacks does not end: the others may be stuck.
+            const bool tries = core_.somebody_wants_a_stack();
+            if (tries) until = core_.next_stack_try();
             add_one(parks);
-            in_time = lot.wait(seen, until);
+            in_time = lot.wait(seen, until) || tries;
         }
         lot.leave();
-        if (core_.somebody_wants_a_stack()) core_.a_stack_is_free();
         if (r == nullptr) r = look_everywhere();
         if (r != nullptr) return found(r);
         if (core_.closing()) {
@@ -355,15 +369,45 @@ bool worker::get_ready_to_run(fiber_record& r) noexcept {
         core_.no_stack_for(r);
         return false;
     }
-    r.own_stack = s;
+    begin_on(*s, r);
+    return true;
+}
+
+void worker::begin_on(stack& s, fiber_record& r) noexcept {
+    r.own_stack = &s;
     // The function moves to the top of the stack, and makes room for what a running fiber needs.
     static_assert(sizeof(callback) <= 64);
-    ::new (static_cast<void*>(s->top - 64)) callback(std::move(r.function));
+    ::new (static_cast<void*>(s.top - 64)) callback(std::move(r.function));
     std::destroy_at(&r.function);
     std::construct_at(&r.run);
-    r.run.context.prepare(s->low, s->top - 64, &fiber_main, &r);
+    r.run.context.prepare(s.low, s.top - 64, &fiber_main, &r);
     r.started = true;
+}
+
+// Makes the fiber ready that has waited longest for such a stack.  False: nobody does.
+bool worker::serve_a_starved(stack& s, stack_kind kind) noexcept {
+    fiber_record* const r = core_.next_starved(kind);
+    if (r == nullptr) return false;
+    begin_on(s, *r);
+    r->waits_for.store(wait_kind::nothing, std::memory_order_relaxed);  // relaxed: to show
+    make_ready(*r);
     return true;
+}
+
+// Gives away the stacks that this worker keeps, and then, if it is time, what the kernel has.
+[[gnu::noinline]] void worker::serve_the_starved() noexcept {
+    const bool asks = core_.may_try_for_stacks();
+    for (std::size_t i = 0; i < std::size(stacks_); ++i) {
+        const auto kind = static_cast<stack_kind>(i);
+        while (core_.somebody_wants(kind) && (asks || !stacks_[i].empty())) {
+            stack* const s = take_stack(kind);
+            if (s == nullptr) break;
+            if (!serve_a_starved(*s, kind)) {
+                stacks_[i].push(s);
+                break;
+            }
+        }
+    }
 }
 
 void worker::fiber_main(void* record) noexcept {
@@ -411,9 +455,10 @@ stack* worker::take_stack(stack_kind kind) noexcept {
 void worker::give_stack(stack* s, stack_kind kind) noexcept {
     const auto index = static_cast<std::size_t>(kind);
     stack_list& own = stacks_[index];
+    if (core_.somebody_wants_a_stack() && serve_a_starved(*s, kind)) [[unlikely]]
+        return;
     own.push(s);
     if (own.size() >= 2 * stack_batch) core_.stacks[index]->give_back(own, stack_batch);
-    if (core_.somebody_wants_a_stack()) core_.a_stack_is_free();
 }
 
 fiber_record* worker::take_record() {

@@ -2,10 +2,11 @@
 //
 // A worker is in one of three states (docs/design/fiber.md draws them):
 //
-//     running     on a fiber's stack.  A fiber that waits, yields or ends picks the next one and
-//                 switches straight to it; with none ready it switches to the worker's own stack.
-//     searching   on its own stack: looks through its queues, all remote queues, other workers'
-//     queues. sleeping    in the parking lot.
+//     main     on its own stack, for nobody: looks through its queues, all remote queues, other
+//              workers' queues; or sleeps in the parking lot.
+//     native   on its own stack, for a native fiber, from its beginning to its end.
+//     fiber    on a fiber's stack.  A fiber that waits, yields or ends picks the next one and
+//              switches straight to it; with none ready, or a native one, to the worker's own.
 //
 // What must happen to a fiber that was left can be done only by the code that runs after the
 // switch: made ready before, it could run elsewhere while its stack is still in use.  So whoever
@@ -88,7 +89,8 @@ public:
     enum class thread_state_of : std::uint8_t {
         none,
         running,
-        ended
+        ended,   // or about to: to be joined
+        joining  // by somebody who does not hold the lock
     } thread = thread_state_of::none;
     pthread_t handle{};
 
@@ -109,6 +111,9 @@ private:
     [[nodiscard]] fiber_record* take_remote(worker& from) noexcept;
     void relieve_the_stuck() noexcept;
     [[nodiscard]] bool get_ready_to_run(fiber_record& r) noexcept;
+    static void begin_on(stack& s, fiber_record& r) noexcept;
+    [[nodiscard]] bool serve_a_starved(stack& s, stack_kind kind) noexcept;
+    void serve_the_starved() noexcept;
     [[nodiscard]] execution& pick_target() noexcept;
     void execute(fiber_record& r) noexcept;
     void run_native(fiber_record& r) noexcept;

@@ -2,6 +2,7 @@
 // usage: fibers_program [unguarded] [abort]
 
 #include <verge/fiber/condition_variable.hpp>
+#include <verge/fiber/detail/stack_pool.hpp>
 #include <verge/fiber/mutex.hpp>
 #include <verge/fiber/scheduler.hpp>
 #include <verge/fiber/this_fiber.hpp>
@@ -9,12 +10,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
 #include <vector>
+
+#include <sys/mman.h>
 
 using namespace verge;
 
@@ -59,6 +63,19 @@ std::atomic<int> hogs{0};
     return 1;
 }
 
+// No memory for stacks, until the end.
+std::atomic<bool> memory_is_short{true};
+using fibers::detail::stack_system;
+const stack_system poor{
+    .map = [](std::size_t bytes) noexcept -> void* {
+        if (memory_is_short) return errno = ENOMEM, MAP_FAILED;
+        return stack_system::real.map(bytes);
+    },
+    .unmap = stack_system::real.unmap,
+    .advise = stack_system::real.advise,
+    .protect = stack_system::real.protect,
+};
+
 // The debugger stops here.
 [[gnu::noinline]] void everything_is_in_place() {
     std::puts("in place");
@@ -90,10 +107,15 @@ int main(int argc, char** argv) {
     while (hogs < 2)
         this_fiber::yield();
     all.push_back(second.spawn([] { return 1; }, {.name = "fresh"}));
+    fibers::scheduler third({.name = "third", .min_workers = 1, .max_workers = 1, .system = &poor});
+    all.push_back(third.spawn([] { return 1; }, {.name = "starved"}));
+    while (third.stats().starved == 0)
+        this_fiber::yield();
 
     everything_is_in_place();
     if (asked_for("abort")) std::abort();
 
+    memory_is_short = false;
     hogs_go_on = true;
     hogs_go_on.notify_all();
     {
@@ -106,5 +128,5 @@ int main(int argc, char** argv) {
     int sum = 0;
     for (auto& each : all)
         sum += each.join();
-    return sum == 9 ? 0 : 1;
+    return sum == 10 ? 0 : 1;
 }

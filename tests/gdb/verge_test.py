@@ -60,6 +60,7 @@ def look_at_fibers(text, where):
     states("hog", "running", "first/0,", "thread")
     states("native", "running", "second/0,", "native")
     states("fresh", "new")
+    states("starved", "waiting", "stack", "normal")
     expect(not row(text, "over"), f"{where}: who is over is not listed", text)
 
     def frames(heading, *functions):
@@ -74,13 +75,14 @@ def look_at_fibers(text, where):
     frames("is waiting", "condition_variable", "waits_for_the_bell", "verge_fiber_first_frame")
     expect(section(text, r"\(sleeper\)").count("sleeps_for_long") == 4, f"{where}: each frame once", text)
     expect(re.search(r"\(hog\) runs on thread \d+ \(LWP \d+\)", text), f"{where}: where hog runs", text)
-    expect("(fresh) has not run yet" in text, f"{where}: who has no stack", text)
+    for name in ("fresh", "starved"):
+        expect(f"({name}) has not run yet" in text, f"{where}: {name} has no stack", text)
     expect("no living fiber 77" in text, f"{where}: an unknown id", text)
     expect("no living fiber nobody" in text, f"{where}: an unknown name", text)
     expect("Python Exception" not in text, f"{where}: no traceback", text)
 
 
-names = ["sleeper", "locker", "hog", "fresh", "77", "nobody"]
+names = ["sleeper", "locker", "hog", "fresh", "starved", "77", "nobody"]
 # The one without a name is asked for by its id: the third that was spawned.
 look = ["verge fibers"] + [f"verge bt {name}" for name in names] + ["verge bt 0x100000002"]
 

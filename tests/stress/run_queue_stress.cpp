@@ -17,11 +17,7 @@
 namespace verge::fibers::detail {
 namespace {
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::size_t items = 64 * 1024;
-#else
 constexpr std::size_t items = 512 * 1024;
-#endif
 constexpr std::size_t thieves = 8;
 
 struct item {

@@ -193,7 +193,7 @@ class Fiber:
         reason = layout.reasons.get(layout.waits_for.of(record), "?")
         waits = integer(record, layout.cell.offset) & PARKED != 0
         if not self.started:
-            self.state = "new"
+            self.state = "waiting" if reason == "stack" else "new"
         elif runs_on and not (self.kind == "native" and waits):
             self.state = "running"
         else:
@@ -416,7 +416,8 @@ class Verge(gdb.Command):
 class VergeFibers(gdb.Command):
     """The living fibers of all schedulers: verge fibers
 
-States: new (has not run yet), ready (waits for a worker), running, waiting.
+States: new (has not run yet), ready (waits for a worker), running, waiting.  One that waits for a
+stack has not run yet either: the kernel has refused it one.
 WAITS FOR is what stop() reports.  WORKER is the one that runs it, with gdb's thread."""
 
     def __init__(self):

@@ -63,7 +63,8 @@ enum class wait_kind : std::uint8_t {
     descriptor,
     helper,
     mutex,
-    condition
+    condition,
+    stack,  // that the kernel refused; it has not run yet
 };
 
 namespace detail {

@@ -27,7 +27,8 @@
 //   The step to done, or back to fresh, releases; who finds either acquires.
 //
 // Thread safety: all of it.  Size: 4 bytes; nothing allocates.
-// Exceptions: what the function throws.
+// Exceptions: what the function throws; the timed forms also std::system_error and std::bad_alloc,
+// if the timer thread takes no timer: then nothing was called.
 
 #pragma once
 
@@ -65,7 +66,7 @@ private:
     }
     enum class turn { own, over, timed_out };
     // Whether the caller is to call the function, or another has, or still does at the deadline.
-    [[nodiscard]] turn begin(time_point deadline) noexcept;
+    [[nodiscard]] turn begin(time_point deadline);
     void end(std::uint32_t how) noexcept;
 
     // Ends the call: as done, or else back to fresh.
@@ -102,9 +103,9 @@ requires std::is_invocable_v<Function, Args...>
 
 template <class Function, class... Args>
 requires std::is_invocable_v<Function, Args...>
-[[nodiscard]] bool call_once_for(once_flag& flag, duration patience, Function&& function,
+[[nodiscard]] bool call_once_for(once_flag& flag, duration limit, Function&& function,
                                  Args&&... args) {
-    return call_once_until(flag, deadline_after(steady_source{}.now(), patience),
+    return call_once_until(flag, deadline_after(steady_source{}.now(), limit),
                            std::forward<Function>(function), std::forward<Args>(args)...);
 }
 

@@ -15,6 +15,7 @@
 //   YieldGoesToTheBack            fibers that are ready take turns.
 //   OutsideSpawnsGetTheirTurn     also when the workers are busy yielding.
 //   NobodyIsStranded              what is ready runs on any worker that is free.
+//   ARefusedStackIsACountedWait   of a fiber that has not begun; it is tried again until it runs.
 //   AnIdleSchedulerSleeps         at min_workers it makes no system call.
 //   StopNamesTheStuck             stop(deadline) returns who is still there, and why.
 //   DestructionWaitsForAll        and leaks nothing.
@@ -91,6 +92,7 @@ struct fiber_info {
 namespace detail {
 
 class scheduler_core;
+struct stack_system;
 
 enum class spawn_mode : std::uint8_t { normal, urgent, batched };
 
@@ -128,7 +130,7 @@ public:
         duration idle =
             std::chrono::seconds(5);  ///< A worker above the minimum sleeps so long, then ends.
         unsigned spin = 0;            ///< Looks for work so often before it sleeps.
-        std::vector<int> cpus = {};   ///< Where workers may run; empty: anywhere.
+        std::vector<int> cpus = {};   ///< Where workers run, and nowhere else; empty: anywhere.
         std::size_t small_stack = std::size_t{16} * 1024;
         std::size_t normal_stack = std::size_t{64} * 1024;
         std::size_t large_stack = std::size_t{1024} * 1024;
@@ -137,6 +139,8 @@ public:
         std::size_t keep_stacks = 4096;      ///< Free stacks of a kind that keep their memory.
         std::size_t max_fibers = unlimited;  ///< That are not over.  Spawning more throws.
         timer_thread* timers = nullptr;      ///< Where fibers sleep; none: timer_thread::shared().
+        /// Where stacks come from; nullptr: the kernel.  Tests refuse some.  Must outlive it all.
+        const detail::stack_system* system = nullptr;
         /// What gets the exceptions of detached fibers; none: std::terminate.  Must not throw.
         std::function<void(std::exception_ptr)> on_exception = {};
     };
@@ -148,12 +152,14 @@ public:
         std::uint64_t runnable = 0;
         std::uint64_t sleeping = 0;
         std::uint64_t waiting = 0;
+        std::uint64_t starved = 0;
         std::uint64_t switches = 0;
         std::uint64_t stolen = 0;
         std::uint64_t parks = 0;
         std::uint64_t wake_signals = 0;
         std::uint64_t workers = 0;
         std::uint64_t idle_workers = 0;
+        std::uint64_t workers_refused = 0;
         std::uint64_t busy_ns = 0;
         std::vector<std::uint64_t> worker_busy_ns;  ///< Each worker's part of busy_ns.
         std::uint64_t stacks = 0;
@@ -169,6 +175,7 @@ public:
             v("runnable", stat_kind::gauge, runnable, "of these: running, or ready to");
             v("sleeping", stat_kind::gauge, sleeping, "of these: asleep");
             v("waiting", stat_kind::gauge, waiting, "of these: waiting for something else");
+            v("starved", stat_kind::gauge, starved, "of those waiting: for a stack");
             v("switches", stat_kind::counter, switches, "times a worker went to another fiber");
             v("stolen", stat_kind::counter, stolen, "times a worker took from another's queue");
             v("parks", stat_kind::counter, parks, "times a worker went to sleep");
@@ -176,20 +183,24 @@ public:
               "times a worker was woken for work that was made ready");
             v("workers", stat_kind::gauge, workers, "worker threads, until they are joined");
             v("idle_workers", stat_kind::gauge, idle_workers, "workers asleep");
+            v("workers_refused", stat_kind::counter, workers_refused,
+              "times the system refused one worker more, or its cpus");
             v("busy_ns", stat_kind::counter, busy_ns, "nanoseconds of processor time of workers");
             v("stacks", stat_kind::gauge, stacks, "stacks that fibers run on, or workers keep");
             v("stacks_pooled", stat_kind::gauge, stacks_pooled,
               "free stacks that keep their memory");
             v("stacks_refused", stat_kind::counter, stacks_refused,
-              "times the kernel refused a stack");
+              "fibers that had to wait for a stack, since the kernel refused one");
             v("guard", stat_kind::gauge, guard, "stack guards: 0 madvise, 1 mprotect, 2 none");
         }
     };
 
     scheduler();
 
-    /// Starts min_workers.  Throws std::invalid_argument for nonsense, std::system_error if the
-    /// system refuses a thread, std::bad_alloc.
+    /// Starts min_workers.  Throws std::invalid_argument for nonsense, std::system_error naming the
+    /// call if the system refuses a thread or its cpus, std::bad_alloc.  What it refuses later is
+    /// counted (workers_refused): the workers that there are do the work, and it is asked again,
+    /// not more often than every 100 ms, when there is more of it.
     explicit scheduler(const options& opts);
 
     /// Waits until all fibers are over, then for the workers.

@@ -1,8 +1,12 @@
 #include "unit/fiber/sync_fixture.hpp"
+#include <verge/driver/timer_thread.hpp>
 #include <verge/fiber/once.hpp>
 
+#include <atomic>
 #include <memory>
 #include <stdexcept>
+
+#include <system_error>
 
 namespace verge::fibers {
 namespace {
@@ -142,6 +146,34 @@ TYPED_TEST(Once, AnInterruptDoesNotEndIt) {
     }));
     EXPECT_EQ(waiters_on(word_of(flag)), 1U);
     go.store(true);
+}
+
+// A wait that cannot have its timer is an error to its caller, and the flag is as it was.
+TEST(OnceInAFiber, SaysSoIfThereIsNoTimer) {
+    timer_thread timers;
+    timers.stop();
+    scheduler fibers({.min_workers = 1, .max_workers = 1, .timers = &timers});
+    once_flag flag;
+    std::atomic<bool> entered{false};
+    std::atomic<bool> go_on{false};
+    fiber<> first = fibers.spawn([&] {
+        call_once(flag, [&] {
+            entered = true;
+            while (!go_on)
+                this_fiber::yield();
+        });
+    });
+    fibers
+        .spawn([&] {
+            while (!entered)
+                this_fiber::yield();
+            EXPECT_THROW(static_cast<void>(call_once_for(flag, 1h, [] { ADD_FAILURE(); })),
+                         std::system_error);
+        })
+        .join();
+    go_on = true;
+    first.join();
+    call_once(flag, [] { ADD_FAILURE() << "it was done"; });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,7 +44,7 @@ namespace {
 using options = scheduler::options;
 
 TEST(Scheduler, RunsEachFiberOnce) {
-    constexpr std::size_t count = has_tsan ? 3000 : 20'000;
+    constexpr std::size_t count = few_fibers ? 3000 : 20'000;
     scheduler fibers(workers(4));
     std::vector<std::atomic<int>> runs(2 * count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -168,6 +169,59 @@ TEST(Scheduler, NobodyIsStrandedWhileOthersYield) {
     over = true;
 }
 
+// A worker in a long task: another one takes what stands in its queue, and counts that.
+TEST(Scheduler, StealsFromAWorkerInALongTask) {
+    scheduler fibers(workers(2));
+    std::atomic<int> ran{0};
+    std::set<pid_t> on;  // of the other worker
+    pid_t hogs_thread = 0;
+    fibers
+        .spawn([&] {
+            hogs_thread = this_thread();
+            for (int i = 0; i < 100; ++i) {
+                fibers
+                    .spawn([&] {
+                        on.insert(this_thread());
+                        ++ran;
+                    })
+                    .detach();
+            }
+            EXPECT_TRUE(spin_until([&] { return ran == 100; }));
+        })
+        .join();
+    EXPECT_EQ(on.size(), 1U);
+    EXPECT_FALSE(on.contains(hogs_thread));
+    EXPECT_GE(fibers.stats().stolen, 1U);
+    EXPECT_LE(fibers.stats().stolen, 100U) << "many at a time";
+}
+
+// The same from a worker that has always something to do: it never searches.
+TEST(Scheduler, CountsWhatABusyWorkerSteals) {
+    scheduler fibers(workers(2));
+    std::atomic<bool> over{false};
+    std::atomic<int> ran{0};
+    tally there;
+    // One on each worker; what each of them yields to is its own.
+    const auto yields = [&] {
+        there.add();
+        EXPECT_TRUE(spin_until([&] { return there.count() == 2; }));
+        while (!over)
+            this_fiber::yield();
+    };
+    fiber<> one = fibers.spawn(yields);
+    fiber<> two = fibers.spawn(yields);
+    ASSERT_TRUE(there.reaches(2));
+    const std::uint64_t before = fibers.stats().stolen;
+    fiber<> hog = fibers.spawn([&] {
+        for (int i = 0; i < 10; ++i)
+            fibers.spawn([&] { ++ran; }).detach();
+        EXPECT_TRUE(spin_until([&] { return ran == 10; }));
+        EXPECT_GT(fibers.stats().stolen, before) << "by the other one, since this one has not";
+    });
+    hog.join();
+    over = true;
+}
+
 // All four run at the same time, or none ends: who is started for one looks for others.
 TEST(Scheduler, GrowsForEachThatIsStuck) {
     for (int round = 0; round < 50; ++round) {
@@ -227,8 +281,8 @@ TEST(Scheduler, LosesNoFiberToAWorkerThatEnds) {
     }
 }
 
-TEST(Scheduler, AnIdleSchedulerSleeps) {
-    scheduler fibers({.name = "idler", .min_workers = 2, .max_workers = 2});
+void expect_that_it_sleeps(unsigned spin) {
+    scheduler fibers({.name = "idler", .min_workers = 2, .max_workers = 2, .spin = spin});
     std::vector<fiber<>> all;
     for (int i = 0; i < 100; ++i)
         all.push_back(fibers.spawn([] { this_fiber::sleep_for(10us); }));
@@ -262,6 +316,79 @@ TEST(Scheduler, AnIdleSchedulerSleeps) {
         .join();
     EXPECT_EQ(wake_ups(), before);
     EXPECT_EQ(fibers.stats().parks, parks);
+}
+
+TEST(Scheduler, AnIdleSchedulerSleeps) {
+    expect_that_it_sleeps(0);
+}
+
+struct spawns_at_end {
+    ~spawns_at_end() {
+        if (on == nullptr) return;
+        for (int i = 0; i < 3; ++i)
+            on->spawn([to = count] { ++*to; }).detach();
+        static_cast<void>(on->stats());
+    }
+    scheduler* on = nullptr;
+    std::atomic<int>* count = nullptr;
+};
+thread_local spawns_at_end at_end_of_thread;
+
+// The thread of a worker that is let go ends as any other: what its thread_local variables do at
+// their end may be to spawn, and more workers may be needed for that.
+TEST(Scheduler, AThreadThatEndsMaySpawn) {
+    constexpr int rounds = has_sanitizer ? 50 : 400;
+    std::atomic<int> ran{0};
+    scheduler fibers({.min_workers = 1, .max_workers = 3, .idle = 1us});
+    ASSERT_TRUE(eventually([&] { return fibers.stats().idle_workers == 1; }));
+    const pid_t stays = fibers.spawn([] { return this_thread(); }).join();
+    std::atomic<int> marked{0};
+    for (int round = 0; round < rounds; ++round) {
+        std::atomic<int> running{0};
+        std::vector<fiber<>> all;
+        for (int i = 0; i < 3; ++i) {
+            all.push_back(fibers.spawn([&] {
+                ++running;
+                EXPECT_TRUE(spin_until([&] { return running == 3; }));
+                if (at_end_of_thread.on != nullptr || this_thread() == stays) return;
+                at_end_of_thread.on = &fibers;
+                at_end_of_thread.count = &ran;
+                ++marked;
+            }));
+        }
+        for (fiber<>& f : all)
+            ASSERT_TRUE(f.wait_for(patience)) << round;
+    }
+    ASSERT_TRUE(eventually([&] { return fibers.stats().workers == 1; }));
+    EXPECT_TRUE(eventually([&] { return ran == 3 * marked; })) << ran << " of 3 x " << marked;
+}
+
+TEST(Scheduler, AnIdleSchedulerSleepsAfterItHasSpun) {
+    expect_that_it_sleeps(10'000);
+}
+
+constexpr unsigned for_ever = std::numeric_limits<unsigned>::max();
+
+// Who looks for work for so long finds it without a sleep, and nobody wakes it.
+TEST(Scheduler, ASpinningWorkerFindsWorkAwake) {
+    scheduler fibers({.min_workers = 1, .max_workers = 1, .spin = for_ever});
+    for (int i = 0; i < 100; ++i)
+        fibers.spawn([] { this_fiber::sleep_for(10us); }).join();
+    const scheduler::statistics stats = fibers.stats();
+    EXPECT_EQ(stats.parks, 0U);
+    EXPECT_EQ(stats.wake_signals, 0U);
+}
+
+// It looks out for its end meanwhile, and tells who waits for that of the fibers.
+TEST(Scheduler, ASpinningWorkerIsNotWaitedFor) {
+    for (const std::size_t count : {1U, 2U}) {
+        scheduler fibers({.min_workers = count, .max_workers = count, .spin = for_ever});
+        door end;
+        fibers.spawn([&] { EXPECT_TRUE(end.wait()); }).detach();
+        std::thread opens([&] { end.open(); });
+        EXPECT_TRUE(fibers.stop(now() + patience).empty());
+        opens.join();
+    }
 }
 
 TEST(Scheduler, YieldingAloneParksNobody) {
@@ -475,7 +602,7 @@ TEST(Scheduler, DestructionNeedsNobodyElseToFlush) {
 }
 
 TEST(Scheduler, StopWhileThousandsSleepWaitAndSpawn) {
-    constexpr int each = has_tsan ? 300 : 2000;
+    constexpr int each = few_fibers ? 300 : 2000;
     for (int round = 0; round < 3; ++round) {
         scheduler fibers(workers(2));
         const word_type word{0};
@@ -588,7 +715,7 @@ TEST(Scheduler, ABatchWaitsForItsFlush) {
 }
 
 TEST(Scheduler, AHundredThousandUnflushedDoNotHang) {
-    constexpr int count = has_tsan ? 3000 : has_asan ? 20'000 : 100'000;
+    constexpr int count = few_fibers ? 3000 : 100'000;
     scheduler fibers(workers(2));
     std::atomic<int> ran{0};
     for (int i = 0; i < count; ++i)
@@ -686,7 +813,7 @@ TEST(Scheduler, OwedSignalsComeAtTheEndOfTheSpawner) {
 }
 
 TEST(Scheduler, ThreadsThatSpawnComeAndGo) {
-    constexpr int threads = has_tsan ? 50 : 300;
+    constexpr int threads = few_fibers ? 50 : 300;
     scheduler fibers(workers(2));
     std::atomic<int> ran{0};
     for (int i = 0; i < threads; ++i) {
@@ -970,10 +1097,80 @@ TEST(Scheduler, RunsWhereItIsTold) {
     while (last > 0 && !CPU_ISSET(static_cast<std::size_t>(last), &all))
         --last;
     scheduler fibers({.min_workers = 2, .max_workers = 2, .cpus = {last}});
-    for (int i = 0; i < 20; ++i) {
-        ASSERT_TRUE(eventually(
-            [&] { return fibers.spawn([] { return ::sched_getcpu(); }).join() == last; }));
+    for (int i = 0; i < 20; ++i)
+        ASSERT_EQ(fibers.spawn([] { return ::sched_getcpu(); }).join(), last);
+}
+
+// The last of a cpu set: no machine of ours has it.
+constexpr int no_such_cpu = CPU_SETSIZE - 1;
+
+TEST(Scheduler, SaysSoIfItMayNotRunThere) {
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(no_such_cpu, &only);
+    if (::sched_setaffinity(0, sizeof only, &only) == 0) GTEST_SKIP() << "there is such a cpu";
+    try {
+        const scheduler fibers({.name = "nowhere", .min_workers = 2, .cpus = {no_such_cpu}});
+        ADD_FAILURE() << "it runs";
+    } catch (const std::system_error& error) {
+        EXPECT_EQ(error.code().value(), EINVAL);
+        EXPECT_NE(std::string(error.what()).find("sched_setaffinity"), std::string::npos);
     }
+    EXPECT_TRUE(eventually([] { return threads_named("nowhere/").empty(); }));
+}
+
+// From now on the kernel refuses the calling thread, and those that it starts, to choose cpus.
+bool refuse_affinity() {
+    sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(Scheduler, AWorkerThatMayNotRunThereIsNotMade) {
+    cpu_set_t all;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+    std::vector<int> cpus;
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+        if (CPU_ISSET(static_cast<std::size_t>(i), &all)) cpus.push_back(i);
+    }
+    scheduler fibers({.min_workers = 1, .max_workers = 2, .cpus = cpus});
+    ASSERT_TRUE(eventually([&] { return fibers.stats().idle_workers == 1; }));
+    tally there;
+    std::atomic<bool> over{false};
+    fiber<> hog = fibers.spawn([&] {
+        there.add();
+        EXPECT_TRUE(spin_until([&] { return over.load(); }));
+    });
+    ASSERT_TRUE(there.reaches(1));
+    std::vector<fiber<>> others;
+    bool filtered = false;
+    std::thread([&] {
+        filtered = refuse_affinity();
+        if (!filtered) return;
+        for (int i = 0; i < 10; ++i)
+            others.push_back(fibers.spawn([] {}));
+    }).join();
+    if (filtered) {
+        EXPECT_EQ(fibers.stats().workers, 1U) << "none that runs where it should not";
+        EXPECT_GE(fibers.stats().workers_refused, 1U);
+        EXPECT_LE(fibers.stats().workers_refused, 10U);
+        // Once it may, it is tried again.
+        EXPECT_TRUE(eventually([&] {
+            others.push_back(fibers.spawn([] {}));
+            return fibers.stats().workers == 2;
+        }));
+        for (fiber<>& f : others)
+            EXPECT_TRUE(f.wait_for(patience));
+    }
+    over = true;
+    hog.join();
+    if (!filtered) GTEST_SKIP() << "no seccomp";
 }
 
 TEST(Scheduler, CountsWhatItDoes) {
@@ -990,7 +1187,7 @@ TEST(Scheduler, CountsWhatItDoes) {
     std::set<std::string> names;
     stats.visit(
         [&](const char* name, stat_kind, std::uint64_t, const char*) { names.insert(name); });
-    EXPECT_EQ(names.size(), 17U);
+    EXPECT_EQ(names.size(), 19U);
 }
 
 TEST(Scheduler, TellsWhatItsFibersDo) {

@@ -1,3 +1,4 @@
+#include <verge/base/detail/annotate.hpp>
 #include <verge/fiber/scheduler.hpp>
 #include <verge/fiber/this_fiber.hpp>
 #include <verge/fiber/wait_fd.hpp>
@@ -5,6 +6,8 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -14,12 +17,15 @@
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <netinet/in.h>
 
 namespace {
 
 using namespace std::chrono_literals;
 using namespace verge::fibers;  // NOLINT(google-build-using-namespace): tests
 using verge::fd_event;
+using verge::fd_events;
 using verge::this_fiber::wait_fd;
 
 verge::time_point in(verge::duration d) {
@@ -118,7 +124,7 @@ TEST(WaitFd, ReadersAndWritersOfOneSocket) {
     scheduler s({.max_workers = 2});
     const socket_pair pair;
     pair.fill(0);
-    std::vector<fiber<fd_result>> waiting;
+    std::vector<fiber<fd_outcome>> waiting;
     for (int i = 0; i < 10; ++i) {
         waiting.push_back(s.spawn([&] { return wait_fd(pair.ends[0], fd_event::read, in(60s)); }));
         waiting.push_back(s.spawn([&] { return wait_fd(pair.ends[0], fd_event::write, in(60s)); }));
@@ -142,11 +148,134 @@ TEST(WaitFd, AClosedPeerIsReady) {
     ::close(ends[0]);
 }
 
+TEST(WaitFd, TellsWhichOfASetCame) {
+    constexpr fd_events both = fd_event::read | fd_event::write;
+    static_assert(both.contains(fd_event::read) && !both.contains(fd_event::error));
+    scheduler s({.max_workers = 1});
+    const socket_pair pair;
+    const auto wait_for = [&](int end, fd_events what) {
+        return s.spawn([&pair, end, what] { return wait_fd(pair.ends[end], what, in(60s)); });
+    };
+    // At once.
+    EXPECT_EQ(wait_for(0, both).join().came, fd_events(fd_event::write));
+    pair.fill(0);
+    // One of two, then the other.
+    fiber<fd_outcome> reads = wait_for(0, both);
+    EXPECT_FALSE(reads.wait_for(1ms));
+    EXPECT_EQ(::write(pair.ends[1], "x", 1), 1);
+    fd_outcome got = reads.join();
+    EXPECT_EQ(got, fd_result::ready);
+    EXPECT_EQ(got.came, fd_events(fd_event::read));
+    char c = 0;
+    EXPECT_EQ(::read(pair.ends[0], &c, 1), 1);
+    fiber<fd_outcome> writes = wait_for(0, both | fd_event::error);
+    EXPECT_FALSE(writes.wait_for(1ms));
+    char block[65536];
+    while (::read(pair.ends[1], block, sizeof block) > 0) {
+    }
+    got = writes.join();
+    EXPECT_EQ(got, fd_result::ready);
+    EXPECT_EQ(got.came, fd_events(fd_event::write));
+    // Both.
+    EXPECT_EQ(::write(pair.ends[1], "x", 1), 1);
+    EXPECT_EQ(wait_for(0, both).join().came, both);
+    EXPECT_EQ(wait_for(0, both | fd_event::error).join().came, both);
+}
+
+TEST(WaitFd, AHangUpIsEveryEventAskedFor) {
+    scheduler s({.max_workers = 1});
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    constexpr fd_events asked = fd_event::read | fd_event::error;
+    auto f = s.spawn([&] { return wait_fd(ends[0], asked, in(60s)); });
+    EXPECT_FALSE(f.wait_for(1ms));
+    ::close(ends[1]);
+    EXPECT_EQ(f.join().came, asked);
+    EXPECT_EQ(wait_fd(ends[0], asked).came, asked) << "at once";
+    ::close(ends[0]);
+}
+
+TEST(WaitFd, OutOfBandDataIsAnError) {
+    const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    ASSERT_EQ(::bind(listening, any, size), 0);
+    ASSERT_EQ(::listen(listening, 1), 0);
+    ASSERT_EQ(::getsockname(listening, any, &size), 0);
+    const int out = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(::connect(out, any, size), 0);
+    const int got = ::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    ASSERT_GE(got, 0);
+    scheduler s({.max_workers = 1});
+    auto f = s.spawn([&] { return wait_fd(got, fd_event::read | fd_event::error, in(60s)); });
+    EXPECT_FALSE(f.wait_for(1ms));
+    EXPECT_EQ(::send(out, "!", 1, MSG_OOB), 1);
+    EXPECT_TRUE(f.join().came.contains(fd_event::error));
+    for (const int fd : {listening, out, got})
+        ::close(fd);
+}
+
+// Sets and single events of one socket, ended by events, deadlines and interrupts at once.
+TEST(WaitFd, SetsAndDeadlinesAndInterruptsRace) {
+    constexpr int rounds = verge::detail::has_tsan ? 300 : 2000;
+    scheduler s({.max_workers = 2});
+    const socket_pair pair;
+    std::atomic<bool> over{false};
+    std::vector<fiber<>> waiting;
+    for (int i = 0; i < 4; ++i) {
+        waiting.push_back(s.spawn([&, i] {
+            const fd_events what =
+                i % 2 == 0 ? fd_event::read | fd_event::error : fd_events(fd_event::read);
+            for (int round = 0; round < rounds; ++round) {
+                const fd_outcome got = wait_fd(pair.ends[0], what, in(round % 50 * 1us));
+                EXPECT_EQ(got == fd_result::ready, !got.came.empty());
+                char c = 0;
+                static_cast<void>(::read(pair.ends[0], &c, 1));
+            }
+        }));
+    }
+    fiber<> writer = s.spawn([&] {
+        while (!over) {
+            static_cast<void>(::write(pair.ends[1], "x", 1));
+            for (fiber<>& each : waiting)
+                each.interrupt();
+            verge::this_fiber::sleep_for(20us);
+        }
+    });
+    for (fiber<>& each : waiting)
+        each.wait();
+    over = true;
+    writer.join();
+}
+
+// Nothing wakes the thread that asks the kernel, and what it has to forget is bounded all the same.
+TEST(WaitFd, TimedOutWaitsLeaveNothing) {
+    if (verge::detail::has_asan || verge::detail::has_tsan) GTEST_SKIP() << "no mallinfo2";
+    const socket_pair pair;
+    pair.fill(0);  // else its registration is an event, which wakes that thread
+    // On this thread, whose memory is what mallinfo2 counts.
+    const auto time_out = [&](int times) {
+        for (int i = 0; i < times; ++i) {
+            ASSERT_EQ(wait_fd(pair.ends[0], fd_event::read | fd_event::error, in(30us)),
+                      fd_result::timed_out);
+        }
+    };
+    time_out(1000);
+    const std::size_t before = ::mallinfo2().uordblks;
+    time_out(20'000);
+    const std::size_t after = ::mallinfo2().uordblks;
+    EXPECT_LE(after, before + std::size_t{64} * 1024) << "3 MB, if each left its registration";
+}
+
 TEST(WaitFd, ADescriptorThatIsNoneIsAnError) {
     scheduler s({.max_workers = 1});
     s.spawn([] {
          EXPECT_THROW(wait_fd(-1, fd_event::read), std::system_error);
          EXPECT_THROW(wait_fd(1 << 20, fd_event::read), std::system_error);
+         EXPECT_THROW(wait_fd(0, {}), std::invalid_argument);
      }).join();
 }
 
