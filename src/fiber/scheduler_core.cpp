@@ -254,15 +254,11 @@ void scheduler_core::one_finished() noexcept {
 }
 
 scheduler_core::outside_count::outside_count(scheduler_core* of) noexcept : of_(of) {
-    // seq_cst: before the look at stopping_.
-    if (of_ != nullptr) of_->outside_spawned_.fetch_add(1, std::memory_order_seq_cst);
+    if (of_ != nullptr) of_->fibers_.spawn_one_outside();
 }
 
 scheduler_core::outside_count::~outside_count() {
-    if (of_ == nullptr) return;
-    of_->outside_spawned_.fetch_sub(1,
-                                    std::memory_order_release);  // release: as a worker's finished
-    of_->worker_is_idle();
+    if (of_ != nullptr) of_->fibers_.take_back_outside(of_->workers);
 }
 
 fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_options& opts,
@@ -301,10 +297,7 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
     r->core = this;
     r->reset(opts.stack, std::move(fn), joinable);
     if (extras != nullptr) r->set_extras(std::move(extras));
-    if (w != nullptr) {
-        // relaxed, and release: one writer; see scheduler_core.hpp.
-        w->spawned.store(w->spawned.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    }
+    if (w != nullptr) w->counts.spawn_one();
     counted.keep();
     r->refs.store(joinable ? 2 : 1,
                   std::memory_order_seq_cst);  // seq_cst: before the look at stopping_
@@ -516,51 +509,10 @@ void scheduler_core::report(std::exception_ptr error) noexcept {
 // ---- the end
 // ------------------------------------------------------------------------------------------------
 
-bool scheduler_core::all_finished() const noexcept {
-    std::uint64_t finished = 0;
-    std::uint64_t spawned = 0;
-    for (const auto& w : workers)
-        finished += w->finished.load(std::memory_order_acquire);  // acquire: the finished first
-    for (const auto& w : workers)
-        spawned += w->spawned.load(std::memory_order_acquire);    // acquire: see scheduler_core.hpp
-    spawned += outside_spawned_.load(std::memory_order_seq_cst);  // seq_cst: see spawn()
-    return finished == spawned;
-}
-
-void scheduler_core::worker_is_idle() noexcept {
-    // acq_rel, and a read-modify-write: if it comes before the one in wait_for_all(), that one sees
-    // the worker's counts; if it comes after, the waiter is seen here.  A load could miss both.
-    if (awaiting_end_.fetch_add(0, std::memory_order_acq_rel) == 0 || !all_finished()) return;
-    // release: the word is changed before its waiters are woken.
-    idle_changes_.fetch_add(1, std::memory_order_release);
-    notify_all(idle_changes_);
-}
-
 // Throws, in a fiber that has a deadline, if no timer can be had.
 bool scheduler_core::wait_for_all(time_point deadline) {
-    class counted {
-    public:
-        explicit counted(std::atomic<std::uint32_t>& who) noexcept : who_(who) {
-            // acq_rel: before the look; pairs with worker_is_idle().
-            who_.fetch_add(1, std::memory_order_acq_rel);
-        }
-        // relaxed: one wake-up too many at most.
-        ~counted() { who_.fetch_sub(1, std::memory_order_relaxed); }
-        counted(const counted&) = delete;
-        counted& operator=(const counted&) = delete;
-
-    private:
-        std::atomic<std::uint32_t>& who_;
-    };
-    const counted waiting(awaiting_end_);
     announce();  // a thread may owe it
-    for (;;) {
-        // acquire: before the look, so that a change after it ends the wait.
-        const std::uint32_t seen = idle_changes_.load(std::memory_order_acquire);
-        if (all_finished()) return true;
-        if (steady_source{}.now() >= deadline) return false;
-        static_cast<void>(wait_uninterrupted(idle_changes_, seen, deadline));
-    }
+    return fibers_.wait(workers, deadline);
 }
 
 // Calls f for some records in use, under the lock.  False at the end of them.
@@ -661,14 +613,14 @@ scheduler::statistics scheduler_core::stats() const {
     scheduler::statistics all;
     // relaxed, all of them: numbers to show.
     for (const auto& w : workers) {
-        all.spawned += w->spawned.load(std::memory_order_relaxed);
-        all.finished += w->finished.load(std::memory_order_relaxed);
+        all.spawned += w->counts.spawned();
+        all.finished += w->counts.finished();
         all.switches += w->switches.load(std::memory_order_relaxed);
         all.stolen += w->stolen.load(std::memory_order_relaxed);
         all.parks += w->parks.load(std::memory_order_relaxed);
     }
     // relaxed: as above, four times.
-    all.spawned += outside_spawned_.load(std::memory_order_relaxed);
+    all.spawned += fibers_.spawned_outside();
     all.wake_signals = wake_signals_.load(std::memory_order_relaxed);
     all.workers = active_.load(std::memory_order_relaxed) + ended_.load(std::memory_order_relaxed);
     all.idle_workers = lot.waiters();

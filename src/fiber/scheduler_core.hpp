@@ -1,9 +1,4 @@
 // src/fiber/scheduler_core.hpp -- what the workers of one scheduler share.
-//
-// Counting fibers without a shared word: each worker counts what it spawned and what it saw finish;
-// all are over when the sums are equal.  The finished are added up first: a sum of spawned that
-// equals an older sum of finished means that nothing was unfinished at that moment, and nothing was
-// spawned since.
 
 #pragma once
 
@@ -12,6 +7,7 @@
 #include <verge/base/detail/slot_pool.hpp>
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/driver/timer_thread.hpp>
+#include <verge/fiber/detail/census.hpp>
 #include <verge/fiber/detail/parking_lot.hpp>
 #include <verge/fiber/scheduler.hpp>
 
@@ -76,7 +72,8 @@ public:
         return ended_.load(std::memory_order_seq_cst) != 0;  // seq_cst: after the lot's prepare()
     }
     void join_ended() noexcept;
-    void worker_is_idle() noexcept;  // tells who waits for the end of all fibers
+    /// Tells who waits for the end of all fibers, if that is it.
+    void worker_is_idle() noexcept { fibers_.look(workers); }
 
     // Fibers that the kernel refused a stack wait here until a worker gives them one: one that was
     // given back, or one that the kernel has after all.  It is asked again every stack_pause, by
@@ -133,7 +130,6 @@ private:
     [[nodiscard]] bool called_by_one_that_ends() const noexcept;  // under threads_lock_
     void end_threads() noexcept;
     static void owe_signal(fiber_record& r) noexcept;
-    [[nodiscard]] bool all_finished() const noexcept;
     [[nodiscard]] bool wait_for_all(time_point deadline);
     void count_in();
     template <class F>
@@ -157,13 +153,11 @@ private:
     time_point grow_again_{};  // the system refused a thread: not before this
     static constexpr duration growth_pause = std::chrono::milliseconds(100);
 
-    std::atomic<std::uint64_t> wake_signals_{0};     // by who makes work ready
-    std::atomic<std::uint64_t> outside_spawned_{0};  // by threads that are not workers
-    std::atomic<std::size_t> unfinished_{0};         // counted only if there is a limit
-    std::atomic<bool> stopping_{false};              // refuses new fibers
-    std::atomic<bool> closing_{false};               // workers are to end
-    std::atomic<std::uint32_t> awaiting_end_{0};     // who waits for the end of all fibers
-    std::atomic<std::uint32_t> idle_changes_{0};     // a word to wait on for them
+    std::atomic<std::uint64_t> wake_signals_{0};  // by who makes work ready
+    std::atomic<std::size_t> unfinished_{0};      // counted only if there is a limit
+    std::atomic<bool> stopping_{false};           // refuses new fibers
+    std::atomic<bool> closing_{false};            // workers are to end
+    census fibers_;                               // whether all are over
 
     // Fibers that the kernel has no stack for, by kind.
     static constexpr duration stack_pause = std::chrono::milliseconds(10);

@@ -24,8 +24,8 @@ std::atomic<duration::rep> lead_of_others{0};
 
 // One writer: a load and a store need no lock prefix.
 void add_one(std::atomic<std::uint64_t>& to) noexcept {
-    // relaxed, and release: who adds up the sums acquires it; see scheduler_core.hpp.
-    to.store(to.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    // relaxed, twice: a number to show.
+    to.store(to.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 // Thrown by this_fiber::exit().
@@ -442,7 +442,7 @@ void worker::end_of(fiber_record& r) noexcept {
         notify_all(r.end);
     }
     core_.release(r);
-    add_one(finished);  // last: who waits for the end of all may destroy the scheduler then
+    counts.finish_one();  // last: who waits for the end of all may destroy the scheduler then
 }
 
 stack* worker::take_stack(stack_kind kind) noexcept {

@@ -22,6 +22,7 @@
 #include <verge/base/clock.hpp>
 #include <verge/base/parker.hpp>
 #include <verge/driver/detail/wake_lead.hpp>
+#include <verge/fiber/detail/census.hpp>
 #include <verge/fiber/detail/execution.hpp>
 #include <verge/fiber/detail/remote_queue.hpp>
 #include <verge/fiber/detail/run_queue.hpp>
@@ -77,8 +78,7 @@ public:
     remote_queue<fiber_record> remote;
 
     // Written by the thread of this worker.
-    std::atomic<std::uint64_t> spawned{0};
-    std::atomic<std::uint64_t> finished{0};
+    census::part counts;  // of fibers
     std::atomic<std::uint64_t> switches{0};
     std::atomic<std::uint64_t> stolen{0};
     std::atomic<std::uint64_t> parks{0};
