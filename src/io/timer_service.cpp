@@ -21,8 +21,6 @@ timer_service& timer_service::of(scheduler& loop) {
 
 // Under the timer's lock: takes all waits out.  Its slot is still armed.
 std::size_t timer_service::take(loop_timer& timer, op_queue& to, bool aborted) noexcept {
-    // relaxed: under the lock; the look in expires_at() needs no more.
-    timer.pending_.store(false, std::memory_order_relaxed);
     if (std::exchange(timer.has_slots_, false)) [[unlikely]] {
         timer.waits_.for_each([](wait_operation& op) { op.set_owner(nullptr); });
     }
@@ -43,35 +41,35 @@ void timer_service::disarm(timer_id id) noexcept {
     }
 }
 
+// Under the timer's lock, without waits.  The slot was armed for no later than the old expiry, so
+// only an earlier one uncovers it.
 void timer_service::set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept {
     std::uint8_t bits = 0;
     if (slack > duration(1)) [[unlikely]] {
         const auto count = static_cast<std::uint64_t>(slack.count());
         bits = static_cast<std::uint8_t>(std::bit_width(count) - 1);
     }
-    // relaxed, all: numbers that a wait reads under the lock; see W5.  The slot was armed for no
-    // later than the old expiry, so only an earlier one uncovers it.
-    if (expiry < expiry_of(timer)) timer.covered_.store(false, std::memory_order_relaxed);
-    timer.slack_bits_.store(bits, std::memory_order_relaxed);
-    timer.expiry_.store(expiry.time_since_epoch().count(), std::memory_order_relaxed);
-}
-
-time_point timer_service::expiry_of(const loop_timer& timer) noexcept {
-    // relaxed: as in set_expiry().
-    return time_point(duration(timer.expiry_.load(std::memory_order_relaxed)));
+    if (expiry < timer.expiry_) timer.covered_ = false;
+    timer.slack_bits_ = bits;
+    timer.expiry_ = expiry;
 }
 
 std::size_t timer_service::expires_at(loop_timer& timer, time_point expiry,
                                       duration slack) noexcept {
-    // relaxed: who began a wait before this call, in whatever order that is, is seen to have.
-    const std::size_t count =
-        timer.pending_.load(std::memory_order_relaxed) ? cancel(timer) : std::size_t{0};
-    set_expiry(timer, expiry, slack);
+    op_queue ended;
+    std::size_t count = 0;
+    {
+        const optional_scope hold(timer.lock_, locked_);
+        if (!timer.waits_.empty()) count = take(timer, ended, true);
+        set_expiry(timer, expiry, slack);
+    }
+    if (count > 0) loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
     return count;
 }
 
 time_point timer_service::expiry(const loop_timer& timer) const noexcept {
-    return expiry_of(timer);
+    const optional_scope hold(timer.lock_, locked_);
+    return timer.expiry_;
 }
 
 std::size_t timer_service::cancel(loop_timer& timer) noexcept {
@@ -113,8 +111,6 @@ void timer_service::end_one(loop_timer& timer, wait_operation* op, op_queue& to)
     if (timer.has_slots_) op->set_owner(nullptr);
     op->abort();
     to.push(op);
-    // relaxed: as in take().
-    if (timer.waits_.empty()) timer.pending_.store(false, std::memory_order_relaxed);
 }
 
 void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
@@ -135,17 +131,13 @@ void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
 
 bool timer_service::try_wait(loop_timer& timer, wait_operation* op, bool has_slot) {
     const optional_scope hold(timer.lock_, locked_);
-    // With waits the slot is right already.  relaxed: under the lock.
-    if (timer.waits_.empty() && (!timer.id_ || !timer.covered_.load(std::memory_order_relaxed)) &&
-        !arm(timer)) {
-        return false;
-    }
+    // With waits the slot is right already.
+    if (timer.waits_.empty() && (!timer.id_ || !timer.covered_) && !arm(timer)) return false;
     if (has_slot) {
         timer.has_slots_ = true;
         op->set_owner(&timer);
     }
     timer.waits_.push(op);
-    timer.pending_.store(true, std::memory_order_relaxed);  // relaxed: as in take()
     return true;
 }
 
@@ -159,17 +151,15 @@ timer_id timer_service::slot_of(loop_timer& timer) const noexcept {
 // last one: the timer stands in a slot like all others, from which the end of the context takes it.
 bool timer_service::arm(loop_timer& timer) {
     const reactor_timer_ref::plain what{&timer};
-    const time_point at = std::min(expiry_of(timer), last_time);
+    const time_point at = std::min(timer.expiry_, last_time);
     auto& timers = reactor_.timers();
-    // relaxed: as in set_expiry().
-    const std::uint8_t bits = timer.slack_bits_.load(std::memory_order_relaxed);
-    const bool exact = bits == 0;
+    const bool exact = timer.slack_bits_ == 0;
     if (timer.id_) {
         if (exact) {
             const reschedule_result result = timers.rearm(timer.id_, at);
             if (result == reschedule_result::running) return false;
             if (result == reschedule_result::pending) {
-                timer.covered_.store(true, std::memory_order_relaxed);  // relaxed: under the lock
+                timer.covered_ = true;
                 return true;
             }
         } else if (timers.cancel(timer.id_) == cancel_result::running) {
@@ -180,11 +170,11 @@ bool timer_service::arm(loop_timer& timer) {
     if (exact) {
         timer.id_ = timers.emplace(at, what);
     } else {
-        const duration slack(std::int64_t{1} << bits);
+        const duration slack(std::int64_t{1} << timer.slack_bits_);
         timer.id_ = timers.arm_between(at, std::min(deadline_after(at, slack), last_time),
                                        reactor_timer_ref(what));
     }
-    timer.covered_.store(exact, std::memory_order_relaxed);  // relaxed: under the lock
+    timer.covered_ = exact;
     return true;
 }
 
@@ -195,7 +185,7 @@ void timer_service::expired(void* object, timer_id id, time_point deadline, void
     if (timer.id_ != id) return;  // W2
     timer.id_ = {};
     if (timer.waits_.empty()) return;
-    if (expiry_of(timer) > deadline && to.loop != nullptr) {
+    if (timer.expiry_ > deadline && to.loop != nullptr) {
         // It was armed for a wait that was cancelled; what counts comes later.
         try {
             static_cast<void>(to.loop->timers()->arm(timer));  // it has no slot: true
@@ -216,14 +206,9 @@ void timer_service::move(loop_timer& from, loop_timer& to) noexcept {
     timer_id id;
     {
         const optional_scope hold(from.lock_, locked_);
-        // relaxed, all: nobody else uses them.
-        to.slack_bits_.store(from.slack_bits_.load(std::memory_order_relaxed),
-                             std::memory_order_relaxed);
-        to.expiry_.store(from.expiry_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        from.pending_.store(false, std::memory_order_relaxed);
-        from.covered_.store(false, std::memory_order_relaxed);
-        to.covered_.store(false, std::memory_order_relaxed);  // relaxed: as above
-        to.pending_.store(!from.waits_.empty(), std::memory_order_relaxed);
+        to.slack_bits_ = from.slack_bits_;
+        to.expiry_ = from.expiry_;
+        from.covered_ = to.covered_ = false;
         to.waits_ = std::exchange(from.waits_, {});
         to.has_slots_ = std::exchange(from.has_slots_, false);
         id = std::exchange(from.id_, {});

@@ -22,8 +22,8 @@
 //       reactor that had begun it has ended it.  It holds the address only between begin() and
 //       end(), where it takes no user's lock.
 //   W4  A wait is counted as the scheduler's work from wait() until that has it in a queue.
-//   W5  Setting the expiry is cancel(), then a store.  A wait that begins at that very moment in
-//       another thread has the old expiry or the new one; who can tell the order gets what he says.
+//   W5  A new expiry and the end of the waits for the old one are one change under the lock, so a
+//       wait that begins at that moment in another thread is ended, or is for the new expiry.
 // Locks: the timer's, then the shard's, then (to set the timerfd) the reactor's.
 
 #pragma once
@@ -36,7 +36,6 @@
 #include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/execution_context.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -52,13 +51,11 @@ public:
 
 private:
     friend class timer_service;
-    spin_lock lock_;
-    bool has_slots_ = false;  // a wait has a cancellation slot
-    // Written under the lock, but for an idle timer's new expiry: see expires_at().
-    std::atomic<bool> covered_{false};  // the slot, if any, is armed for no later than expiry_
-    std::atomic<bool> pending_{false};  // there are waits
-    std::atomic<std::uint8_t> slack_bits_{0};  // 2^that is the slack, in nanoseconds; 0: none
-    std::atomic<time_point::rep> expiry_{0};
+    mutable spin_lock lock_;
+    bool has_slots_ = false;       // under lock_, as all below: a wait has a cancellation slot
+    bool covered_ = false;         // the slot, if any, is armed for no later than expiry_
+    std::uint8_t slack_bits_ = 0;  // 2^that is the slack, in nanoseconds; 0: none
+    time_point expiry_;
     timer_id id_;
     wait_ring waits_;
 };
@@ -96,7 +93,6 @@ private:
     static std::size_t take(loop_timer& timer, op_queue& to, bool aborted) noexcept;
     static void end_one(loop_timer& timer, wait_operation* op, op_queue& to) noexcept;
     static void set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept;
-    static time_point expiry_of(const loop_timer& timer) noexcept;
     [[nodiscard]] bool try_wait(loop_timer& timer, wait_operation* op, bool has_slot);
     [[nodiscard]] timer_id slot_of(loop_timer& timer) const noexcept;
     [[nodiscard]] bool arm(loop_timer& timer);
