@@ -41,16 +41,37 @@ void timer_service::disarm(timer_id id) noexcept {
     }
 }
 
-// Under the timer's lock, without waits.  The slot was armed for no later than the old expiry, so
-// only an earlier one uncovers it.
+// Under the timer's lock, as all below that take a timer: into the list.  It has no slot.
+void timer_service::list(loop_timer& timer) noexcept {
+    const optional_scope hold(list_lock_, locked_);
+    timer.listed_ = true;
+    listed_.push(timer);
+}
+
+void timer_service::unlist(loop_timer& timer) noexcept {
+    {
+        const optional_scope hold(list_lock_, locked_);
+        listed_.remove(timer);
+    }
+    timer.listed_ = timer.covered_ = false;
+    timer.expiry_ = never;
+    timer.id_ = {};
+}
+
+// Without waits.  The slot was armed for no later than the old expiry, so only an earlier one
+// uncovers it; and one that never comes, which wants none.
 void timer_service::set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept {
     std::uint8_t bits = 0;
     if (slack > duration(1)) [[unlikely]] {
         const auto count = static_cast<std::uint64_t>(slack.count());
         bits = static_cast<std::uint8_t>(std::bit_width(count) - 1);
     }
-    if (expiry < timer.expiry_) timer.covered_ = false;
     timer.slack_bits_ = bits;
+    if (timer.listed_) [[unlikely]] {
+        if (expiry == never) return;
+        unlist(timer);
+    }
+    if (expiry < timer.expiry_ || expiry == never) timer.covered_ = false;
     timer.expiry_ = expiry;
 }
 
@@ -69,7 +90,7 @@ std::size_t timer_service::expires_at(loop_timer& timer, time_point expiry,
 
 time_point timer_service::expiry(const loop_timer& timer) const noexcept {
     const optional_scope hold(timer.lock_, locked_);
-    return timer.expiry_;
+    return timer.expiry();
 }
 
 std::size_t timer_service::cancel(loop_timer& timer) noexcept {
@@ -132,7 +153,7 @@ void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
 bool timer_service::try_wait(loop_timer& timer, wait_operation* op, bool has_slot) {
     const optional_scope hold(timer.lock_, locked_);
     // With waits the slot is right already.
-    if (timer.waits_.empty() && (!timer.id_ || !timer.covered_) && !arm(timer)) return false;
+    if (timer.waits_.empty() && !timer.covered_ && !arm(timer)) return false;
     if (has_slot) {
         timer.has_slots_ = true;
         op->set_owner(&timer);
@@ -143,17 +164,17 @@ bool timer_service::try_wait(loop_timer& timer, wait_operation* op, bool has_slo
 
 timer_id timer_service::slot_of(loop_timer& timer) const noexcept {
     const optional_scope hold(timer.lock_, locked_);
-    return timer.id_;
+    return timer.id();
 }
 
 // Under the timer's lock, so that nobody finds waits without an id: gives the timer a slot for its
-// expiry.  False if the reactor is about to look at the one it has.  A time that never comes is the
-// last one: the timer stands in a slot like all others, from which the end of the context takes it.
+// expiry, or lists it.  False if the reactor is about to look at the slot that it has.
 bool timer_service::arm(loop_timer& timer) {
     const reactor_timer_ref::plain what{&timer};
-    const time_point at = std::min(timer.expiry_, last_time);
+    const time_point at = timer.expiry_;
     auto& timers = reactor_.timers();
-    const bool exact = timer.slack_bits_ == 0;
+    const bool comes = at != never;
+    const bool exact = comes && timer.slack_bits_ == 0;
     if (timer.id_) {
         if (exact) {
             const reschedule_result result = timers.rearm(timer.id_, at);
@@ -169,12 +190,14 @@ bool timer_service::arm(loop_timer& timer) {
     }
     if (exact) {
         timer.id_ = timers.emplace(at, what);
-    } else {
+    } else if (comes) {
         const duration slack(std::int64_t{1} << timer.slack_bits_);
         timer.id_ = timers.arm_between(at, std::min(deadline_after(at, slack), last_time),
                                        reactor_timer_ref(what));
+    } else {
+        list(timer);
     }
-    timer.covered_ = exact;
+    timer.covered_ = exact || !comes;
     return true;
 }
 
@@ -182,8 +205,9 @@ void timer_service::expired(void* object, timer_id id, time_point deadline, void
     loop_timer& timer = *static_cast<loop_timer*>(object);
     auto& to = *static_cast<ready_sink*>(sink);
     const optional_scope hold(timer.lock_, to.loop == nullptr || to.loop->has_locks());
-    if (timer.id_ != id) return;  // W2
+    if (timer.id() != id) return;  // W2
     timer.id_ = {};
+    timer.covered_ = false;
     if (timer.waits_.empty()) return;
     if (timer.expiry_ > deadline && to.loop != nullptr) {
         // It was armed for a wait that was cancelled; what counts comes later.
@@ -206,6 +230,7 @@ void timer_service::move(loop_timer& from, loop_timer& to) noexcept {
     timer_id id;
     {
         const optional_scope hold(from.lock_, locked_);
+        if (from.listed_) unlist(from);
         to.slack_bits_ = from.slack_bits_;
         to.expiry_ = from.expiry_;
         from.covered_ = to.covered_ = false;
@@ -236,6 +261,8 @@ void timer_service::destroy(loop_timer& timer) noexcept {
     {
         const optional_scope hold(timer.lock_, locked_);
         count = take(timer, ended, true);
+        if (timer.listed_) unlist(timer);
+        timer.covered_ = false;
         id = std::exchange(timer.id_, {});
     }
     if (id) disarm(id);
@@ -256,6 +283,10 @@ void timer_service::shutdown() {
             }
             timers.end(timer);
         }
+    }
+    while (loop_timer* const timer = listed_.front()) {  // nobody else is here
+        unlist(*timer);
+        take(*timer, doomed.ready, false);
     }
 }
 

@@ -20,6 +20,7 @@
 //   CancelCountsWhatItEnds           as do cancel_one, expires_at and expires_after.
 //   MovingTakesWaitsAlong            also to a timer with another type of executor.
 //   MaxNeverComes                    time_point::max() is never reached; MinIsDue: min() at once.
+//   MaxSitsInNoQueue                 a wait for it takes no slot and wakes nobody.
 //   ANewDateCountsAtOnce             for system_timer, and for it alone.
 //   AUsersClockDecides               a clock with WaitTraits of its own.
 //
