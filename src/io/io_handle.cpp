@@ -36,12 +36,12 @@ void io_operation::finished(fd_operation& base, std::error_code aborted, void* s
     self.loop_.post_announced(one, 1);
 }
 
-std::error_code io_handle::assign(int fd) {
+std::error_code io_handle::assign(int fd, reactor::after_fork then) {
     if (fd_ >= 0) return error::already_open;
     const int flags = ::fcntl(fd, F_GETFL);
     if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return last_error();
     try {
-        registered_ = reactor_.add(fd);
+        registered_ = reactor_.add(fd, then);
     } catch (const std::system_error& refused) {
         return refused.code();
     }

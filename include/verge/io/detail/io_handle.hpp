@@ -76,7 +76,7 @@ public:
     io_handle& operator=(const io_handle&) = delete;
 
     /// Takes over a descriptor, and makes it non-blocking.  On an error it is still the caller's.
-    std::error_code assign(int fd);
+    std::error_code assign(int fd, reactor::after_fork then = reactor::after_fork::shared);
     /// Ends what is pending and closes.
     std::error_code close() noexcept;
     /// Ends what is pending and gives the descriptor up; -1 if there is none.
