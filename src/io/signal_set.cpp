@@ -180,9 +180,10 @@ void signal_source::clear() noexcept {
         remove(number);
 }
 
-signal_work signal_source::wait() noexcept {
-    // relaxed: in the user's order; see signal_work::attempt().
-    return {channel_, channel_->taken.load(std::memory_order_relaxed)};
+std::error_code signal_work::begin(const io_handle&) noexcept {
+    // relaxed: in the user's order; see attempt().
+    began = channel->taken.load(std::memory_order_relaxed);
+    return {};
 }
 
 // Under the descriptor's lock.  One signal is for all who wait when it is taken: those that began

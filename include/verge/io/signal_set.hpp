@@ -62,8 +62,9 @@ struct signal_channel;
 struct signal_work {
     static constexpr const char* name = "async_wait";
     signal_channel* channel;
-    std::uint64_t began;  // how many signals had been taken then
+    std::uint64_t began = 0;  // how many signals had been taken then
     int number = 0;
+    std::error_code begin(const io_handle&) noexcept;
     bool attempt(std::error_code& error);
     template <class Home, class Handler>
     void call(Home& home, Handler& handler, std::error_code error) const {
@@ -82,8 +83,7 @@ public:
     std::error_code add(int number, signal_set_base::flags how) noexcept;
     std::error_code remove(int number) noexcept;
     void clear() noexcept;
-    /// A wait that begins now.
-    [[nodiscard]] signal_work wait() noexcept;
+    [[nodiscard]] signal_work wait() noexcept { return {channel_}; }
     [[nodiscard]] io_handle& handle() noexcept { return handle_; }
 
 private:
