@@ -14,6 +14,9 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace verge {
 
@@ -49,6 +52,20 @@ auto async_divide(io_context& io, int a, int b, Token&& token) {
         },
         token, a, b);
 }
+
+// Virtual time.
+struct game_clock {
+    using duration = std::chrono::milliseconds;
+    using rep = duration::rep;
+    using period = duration::period;
+    using time_point = std::chrono::time_point<game_clock>;
+    static time_point now() noexcept { return current; }
+    static inline time_point current{};
+};
+struct look_often {
+    static game_clock::duration to_wait_duration(const game_clock::duration&) { return {}; }
+    static game_clock::duration to_wait_duration(const game_clock::time_point&) { return {}; }
+};
 
 class Token : public testing::Test {
 protected:
@@ -227,6 +244,106 @@ TEST_F(Token, CancelAtTakesATime) {
                                })));
     io.run();
     EXPECT_EQ(error, error::operation_aborted);
+}
+
+// An operation that only says how it was cancelled.
+struct initiate_be_cancelled {
+    using executor_type = io_context::executor_type;
+    [[nodiscard]] executor_type get_executor() const noexcept { return io->get_executor(); }
+    template <class Handler>
+    void operator()(Handler handler) const {
+        auto slot = get_associated_cancellation_slot(handler);
+        auto own = std::make_shared<Handler>(std::move(handler));
+        slot.assign([io = io, own, guard = make_work_guard(*io)](cancellation_type type) {
+            post(*io, [own, type] { std::move (*own)(error::operation_aborted, type); });
+        });
+    }
+    io_context* io;
+};
+template <class Token>
+auto async_be_cancelled(io_context& io, Token&& token) {
+    return async_initiate<Token, void(std::error_code, cancellation_type)>(
+        initiate_be_cancelled{&io}, token);
+}
+
+TEST_F(Token, CancelAfterTakesACancellationType) {
+    steady_timer given(io);
+    const auto soon = now() + 1ms;
+    std::vector<cancellation_type> types;
+    const auto note = [&](std::error_code, cancellation_type type) { types.push_back(type); };
+    constexpr auto partial = cancellation_type::partial;
+    constexpr auto total = cancellation_type::total;
+    const auto check = [&](auto&& token, cancellation_type expected) {
+        types.clear();
+        io.restart();
+        if constexpr (std::is_same_v<decltype(async_be_cancelled(io, std::move(token))), void>) {
+            async_be_cancelled(io, std::move(token));
+        } else {
+            async_be_cancelled(io, std::move(token))(note);  // deferred
+        }
+        io.run();
+        EXPECT_EQ(types, std::vector{expected});
+    };
+    check(cancel_after(1ms, note), cancellation_type::terminal);
+    check(cancel_after(1ms, partial, note), partial);
+    check(cancel_after(1ms, total), total);
+    check(cancel_after(1ms, total)(note), total);
+    check(cancel_at(soon, note), cancellation_type::terminal);
+    check(cancel_at(soon, partial, note), partial);
+    check(cancel_at(soon, total), total);
+    check(cancel_at(soon, total)(note), total);
+    check(cancel_at(std::chrono::system_clock::now() + 1ms, partial, note), partial);
+    check(cancel_after(given, 1ms, note), cancellation_type::terminal);
+    check(cancel_after(given, 1ms, partial, note), partial);
+    check(cancel_after(given, 1ms), cancellation_type::terminal);
+    check(cancel_after(given, 1ms, total)(note), total);
+    check(cancel_at(given, soon, note), cancellation_type::terminal);
+    check(cancel_at(given, soon, partial, note), partial);
+    check(cancel_at(given, soon, total), total);
+    check(cancel_at(given, soon, total)(note), total);
+}
+
+TEST_F(Token, AGivenTimerIsSetAndCancelled) {
+    steady_timer given(io, time_point::max());
+    bool ended = false;
+    given.async_wait([&](std::error_code) { ended = true; });
+    timer.expires_after(0ms);
+    timer.async_wait(cancel_after(given, 1h, [](std::error_code e) { EXPECT_FALSE(e); }));
+    EXPECT_LT(given.expiry(), now() + 2h);  // a new expiry, which ended the wait before
+    EXPECT_EQ(io.run(), 3U);
+    EXPECT_TRUE(ended);
+    EXPECT_EQ(given.cancel(), 0U);
+}
+
+TEST_F(Token, TheTimeOfADeferredOperationRunsFromItsLaunch) {
+    game_clock::current = {};
+    basic_waitable_timer<game_clock, look_often> given(io);
+    timer.expires_after(1h);
+    auto wait = timer.async_wait(cancel_after(given, 1s));
+    game_clock::current += 1h;
+    std::error_code error;
+    std::move(wait)([&](std::error_code e) { error = e; });
+    EXPECT_EQ(given.expiry(), game_clock::current + 1s);
+    EXPECT_EQ(io.poll(), 0U);
+    game_clock::current += 1s;
+    io.run();
+    EXPECT_EQ(error, error::operation_aborted);
+    // One that never ends takes no time at all.
+    timer.expires_after(0ms);
+    io.restart();
+    timer.async_wait(
+        cancel_after(std::chrono::hours::max(), [&](std::error_code e) { error = e; }));
+    io.run();
+    EXPECT_FALSE(error);
+}
+
+TEST_F(Token, AnOperationThatThrowsLeavesNoTimeLimitBehind) {
+    const auto refuse = [](auto&& token) {
+        return async_initiate<decltype(token), void(std::error_code)>(
+            [](auto) { throw std::bad_alloc(); }, token);
+    };
+    EXPECT_THROW(refuse(cancel_after(timer, 1h, [](std::error_code) { FAIL(); })), std::bad_alloc);
+    EXPECT_EQ(io.run(), 1U);  // the timer's own handler, which says nothing
 }
 
 TEST_F(Token, AnOuterSlotStillWorks) {

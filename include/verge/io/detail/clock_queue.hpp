@@ -283,13 +283,6 @@ private:
         look.expiry = in_nanoseconds(first.time_since_epoch());
         return look;
     }
-    template <class D>
-    static duration in_nanoseconds(const D& d) {
-        using wide = std::chrono::duration<long double, std::nano>;
-        if (wide(d) >= wide(duration::max())) return duration::max();
-        if (wide(d) <= wide(duration::min())) return duration::min();
-        return std::chrono::ceil<duration>(d);
-    }
 
     void take_due(ready_sink& to) override {
         while (!map_.empty()) {
