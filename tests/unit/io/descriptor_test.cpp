@@ -140,6 +140,33 @@ TEST_F(Descriptor, WaitsForReadiness) {
     EXPECT_EQ(ready, 11);
 }
 
+TEST_F(Descriptor, WaitsForErrors) {
+    const auto count = [this](std::error_code e) {
+        EXPECT_FALSE(e);
+        ++calls;
+    };
+    here.async_wait(posix::descriptor::wait_error, count);
+    there.write_some(buffer(std::string_view("no error")));
+    EXPECT_EQ(io.poll(), 0U);
+    there.close();  // both directions hang up
+    EXPECT_EQ(io.run(), 1U);
+
+    io.restart();
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    posix::descriptor in(io, ends[0]);
+    posix::descriptor out(io, ends[1]);
+    out.async_wait(posix::descriptor::wait_error, count);
+    out.async_wait(posix::descriptor::wait_write, count);  // it is not about writing
+    EXPECT_EQ(io.poll(), 1U);
+    in.close();  // nobody reads any more: an error
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(calls, 3);
+    io.restart();
+    out.async_wait(posix::descriptor::wait_error, count);  // it is there already
+    EXPECT_EQ(io.run(), 1U);
+}
+
 TEST_F(Descriptor, CancelEndsWhatIsPending) {
     here.async_read_some(buffer(data), note());
     here.cancel();
@@ -385,6 +412,21 @@ TEST_F(Tcp, ARefusedConnectionSaysSo) {
     tcp::socket blocking(io);
     EXPECT_THROW(blocking.connect(at), std::system_error);
     EXPECT_THROW(static_cast<void>(ip::make_address("nowhere")), std::system_error);
+}
+
+TEST_F(Tcp, UrgentDataEndsAWaitForErrors) {
+    tcp::socket client(io);
+    client.connect(at);
+    tcp::socket server(io);
+    acceptor.async_accept([&](std::error_code, tcp::socket s) { server = std::move(s); });
+    io.run();
+    io.restart();
+    bool done = false;
+    server.async_wait(tcp::socket::wait_error, [&](std::error_code error) { done = !error; });
+    EXPECT_EQ(io.poll(), 0U);
+    ASSERT_EQ(::send(client.native_handle(), "!", 1, MSG_OOB), 1);
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_TRUE(done);
 }
 
 TEST_F(Tcp, AHalfClosedPeerIsEof) {
