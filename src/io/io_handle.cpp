@@ -46,7 +46,7 @@ std::error_code io_handle::assign(int fd, reactor::after_fork then) noexcept {
     } catch (const std::system_error& refused) {
         return refused.code();
     } catch (const std::bad_alloc&) {
-        return std::make_error_code(std::errc::not_enough_memory);
+        return error::no_memory;
     }
     fd_ = fd;
     return {};

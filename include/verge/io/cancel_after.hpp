@@ -149,21 +149,16 @@ struct limited_handler : timed_half<State, Handler> {
     }
 };
 
-template <class Initiation>
-auto initiation_executor(const Initiation& initiation) {
-    return verge::get_associated_executor(initiation);
-}
-
 /// Begins an operation and its time limit: the time runs from here.
-template <class Limit, class... Results>
-struct timed_initiation {
+template <class Initiation, class Limit, class... Results>
+struct timed_initiation : adapted_initiation<Initiation> {
     Limit limit;
     bool distinct;
 
-    template <class Handler, class Initiation, class... Args>
-    void operator()(Handler&& handler, Initiation&& initiation, Args&&... args) const {
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) {
         using handler_type = std::decay_t<Handler>;
-        const auto ex = initiation_executor(initiation);
+        const auto ex = verge::get_associated_executor(this->initiation);
         using timer_type = typename Limit::template timer_type<std::decay_t<decltype(ex)>>;
         using state_type = timed_state<handler_type, timer_type, Results...>;
         auto state =
@@ -183,7 +178,7 @@ struct timed_initiation {
         set_limit(state->timer, limit.time);
         state->timer.async_wait(std::move(at_limit));
         try {
-            std::forward<Initiation>(initiation)(std::move(at_end), std::forward<Args>(args)...);
+            std::move(this->initiation)(std::move(at_end), std::forward<Args>(args)...);
         } catch (...) {
             state->timer.cancel();  // its handler finds that one half is missing, and does nothing
             throw;
@@ -208,6 +203,8 @@ struct partial_limit {
         return limited_token<std::decay_t<Token>, Limit>{std::forward<Token>(token), limit};
     }
 };
+template <class Limit>
+partial_limit(Limit) -> partial_limit<Limit>;
 
 namespace detail {
 
@@ -309,9 +306,9 @@ struct async_result<limited_token<Token, Limit>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
         return async_result<Token, R(Results...)>::initiate(
-            detail::timed_initiation<Limit, std::decay_t<Results>...>{token.limit, false},
-            detail::forward_inner<Raw>(token.token), std::forward<Initiation>(initiation),
-            std::forward<Args>(args)...);
+            detail::timed_initiation<std::decay_t<Initiation>, Limit, std::decay_t<Results>...>{
+                {std::forward<Initiation>(initiation)}, token.limit, false},
+            detail::forward_inner<Raw>(token.token), std::forward<Args>(args)...);
     }
 };
 template <class Limit, class R, class... Results>
@@ -325,34 +322,16 @@ struct async_result<partial_limit<Limit>, R(Results...)> {
 
 namespace detail {
 
-template <class Operation, class Executor>
-struct begin_operation {
-    using executor_type = Executor;
-    [[nodiscard]] executor_type get_executor() const noexcept { return ex; }
-    template <class Handler>
-    void operator()(Handler&& handler) {
-        std::move (*operation)(std::forward<Handler>(handler));
-    }
-    Operation* operation;
-    Executor ex;
-};
-
-/// Begins a deferred operation when it begins itself: the time runs from then.
-template <class Operation, class R, class... Results>
-struct timeout_initiation {
-    Operation operation;
-    duration limit;
-
-    [[nodiscard]] auto get_executor() const noexcept { return operation.get_executor(); }
+/// A deferred operation as an initiation.
+template <class Operation>
+struct launch {
     using executor_type = decltype(std::declval<const Operation&>().get_executor());
-
+    [[nodiscard]] executor_type get_executor() const noexcept { return operation.get_executor(); }
     template <class Handler>
     void operator()(Handler&& handler) {
-        const auto own = limit_after(limit, cancellation_type::terminal);
-        timed_initiation<std::remove_const_t<decltype(own)>, std::decay_t<Results>...>{own, true}(
-            std::forward<Handler>(handler),
-            begin_operation<Operation, executor_type>{&operation, operation.get_executor()});
+        std::move(operation)(std::forward<Handler>(handler));
     }
+    Operation operation;
 };
 
 }  // namespace detail
@@ -364,9 +343,11 @@ template <class Rep, class Period, class R, class... Results, class Initiation, 
     deferred_async_operation<R(std::error_code, Results...), Initiation, Args...> operation,
     const std::chrono::duration<Rep, Period>& limit) {
     using inner = deferred_async_operation<R(std::error_code, Results...), Initiation, Args...>;
-    using initiation = detail::timeout_initiation<inner, R, std::error_code, Results...>;
+    const auto own = detail::limit_after(limit, cancellation_type::terminal);
+    using initiation = detail::timed_initiation<detail::launch<inner>, std::decay_t<decltype(own)>,
+                                                std::error_code, std::decay_t<Results>...>;
     return deferred_async_operation<R(std::error_code, Results...), initiation>(
-        std::in_place, initiation{std::move(operation), detail::in_nanoseconds(limit)});
+        std::in_place, initiation{{detail::launch<inner>{std::move(operation)}}, own, true});
 }
 
 }  // namespace verge

@@ -82,6 +82,18 @@ struct then_handler {
     Handler handler;
 };
 
+/// Begins the first operation, with the second one in its handler.
+template <class Initiation, class F>
+struct then_initiation : adapted_initiation<Initiation> {
+    F f;
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) {
+        std::move(this->initiation)(
+            then_handler<F, std::decay_t<Handler>>{std::move(f), std::forward<Handler>(handler)},
+            std::forward<Args>(args)...);
+    }
+};
+
 template <class Operation>
 struct signature_of;
 template <class Signature, class Initiation, class... Args>
@@ -121,17 +133,12 @@ template <class F, class Signature>
 struct async_result<detail::deferred_function<F>, Signature> {
     template <class Initiation, class Raw, class... Args>
     static auto initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        auto begin = [initiation = std::decay_t<Initiation>(std::forward<Initiation>(initiation)),
-                      f = F(detail::forward_inner<Raw>(token.f))]<class Handler, class... As>(
-                         Handler&& handler, As&&... as) mutable {
-            std::move(initiation)(
-                detail::then_handler<F, std::decay_t<Handler>>{std::move(f),
-                                                               std::forward<Handler>(handler)},
-                std::forward<As>(as)...);
-        };
         using signature = typename detail::next_signature<F, Signature>::type;
-        return deferred_async_operation<signature, decltype(begin), std::decay_t<Args>...>(
-            std::in_place, std::move(begin), std::forward<Args>(args)...);
+        using then = detail::then_initiation<std::decay_t<Initiation>, F>;
+        return deferred_async_operation<signature, then, std::decay_t<Args>...>(
+            std::in_place,
+            then{{std::forward<Initiation>(initiation)}, detail::forward_inner<Raw>(token.f)},
+            std::forward<Args>(args)...);
     }
 };
 

@@ -10,6 +10,7 @@
 #include <verge/io/strand.hpp>
 #include <verge/io/use_future.hpp>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -346,6 +347,48 @@ TEST_F(Token, AnOperationThatThrowsLeavesNoTimeLimitBehind) {
     EXPECT_EQ(io.run(), 1U);  // the timer's own handler, which says nothing
 }
 
+// What adapts a token says where the operation is, so that a time limit inside finds it.
+TEST_F(Token, AdaptersKeepTheExecutorOfTheOperation) {
+    timer.expires_after(1h);
+    int aborted = 0;
+    const auto note = [&](std::error_code e) { aborted += e == error::operation_aborted ? 1 : 0; };
+    timer.async_wait(as_tuple(
+        cancel_after(1ms, [&](std::tuple<std::error_code> result) { note(std::get<0>(result)); })));
+    timer.async_wait(bind_executor(make_strand(io), cancel_after(1ms, note)));
+    timer.async_wait(bind_allocator(std::allocator<char>(), cancel_after(1ms, note)));
+    timer.async_wait(cancel_after(1h, cancel_after(1ms, note)));
+    timer.async_wait(cancel_after(1ms, cancel_after(1h, note)));
+    std::error_code redirected;
+    timer.async_wait(redirect_error(cancel_after(1ms, [&] { note(redirected); }), redirected));
+    steady_timer soon(io);
+    int timed_out = 0;
+    const auto late = [&](std::error_code e) { timed_out += e == error::timed_out ? 1 : 0; };
+    with_timeout(timer.async_wait(bind_executor(io, deferred)), 1ms)(late);
+    with_timeout(timer.async_wait(deferred([&](std::error_code) { return soon.async_wait(); })),
+                 1ms)(late);
+    with_timeout(timer.async_wait(cancel_after(1h)), 1ms)(late);
+    io.run();
+    EXPECT_EQ(aborted, 6);
+    EXPECT_EQ(timed_out, 2);  // the second wait of the pair was in time
+}
+
+TEST_F(Token, AReferenceToAHandlerHasWhatThatHas) {
+    timer.expires_after(1h);
+    cancellation_signal signal;
+    allocation_count count;
+    std::error_code error;
+    auto handler = bind_cancellation_slot(
+        signal.slot(),
+        bind_allocator(counting_allocator<char>(count), [&](std::error_code e) { error = e; }));
+    timer.async_wait(std::ref(handler));
+    EXPECT_EQ(count.live, 1);
+    EXPECT_TRUE(signal.slot().has_handler());
+    signal.emit(cancellation_type::total);
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(error, error::operation_aborted);
+    EXPECT_EQ(count.live, 0);
+}
+
 TEST_F(Token, AnOuterSlotStillWorks) {
     timer.expires_after(1h);
     cancellation_signal signal;
@@ -413,6 +456,25 @@ TEST(Cancellation, ASlotHoldsOneHandler) {
     EXPECT_EQ(calls, 10);
 }
 
+TEST(Cancellation, AStateMayEndBeforeItsSlot) {
+    cancellation_signal outer;
+    { const cancellation_state state(outer.slot()); }
+    outer.emit(cancellation_type::terminal);
+}
+
+TEST(Cancellation, AStateHasAFilterEachWay) {
+    cancellation_signal outer;
+    const cancellation_state state(outer.slot(), enable_total_cancellation(),
+                                   enable_terminal_cancellation());
+    cancellation_type seen = cancellation_type::none;
+    state.slot().assign([&](cancellation_type type) { seen = type; });
+    outer.emit(cancellation_type::total);
+    EXPECT_EQ(state.cancelled(), cancellation_type::total);  // remembered
+    EXPECT_EQ(seen, cancellation_type::none);                // and not passed on
+    outer.emit(cancellation_type::terminal);
+    EXPECT_EQ(seen, cancellation_type::terminal);
+}
+
 TEST(Cancellation, AStateFiltersAndRemembers) {
     cancellation_signal outer;
     cancellation_state state(outer.slot(), enable_partial_cancellation());
@@ -446,6 +508,11 @@ TEST(Error, CodesAreThoseOfTheSystem) {
     EXPECT_EQ(std::error_code(error::timed_out), std::errc::timed_out);
     EXPECT_NE(std::error_code(error::eof), std::error_code(error::not_found));
     EXPECT_EQ(std::error_code(error::eof).message(), "End of file");
+    EXPECT_EQ(std::error_code(error::already_connected), std::errc::already_connected);
+    EXPECT_NE(std::error_code(error::already_open), std::errc::already_connected);
+    EXPECT_EQ(std::error_code(error::already_open).message(), "Already open");
+    EXPECT_EQ(std::error_code(error::no_memory), std::errc::not_enough_memory);
+    EXPECT_EQ(std::error_code(error::network_unreachable), std::errc::network_unreachable);
 }
 
 TEST(UseFuture, OfAFunctionGivesWhatItReturns) {
