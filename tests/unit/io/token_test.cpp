@@ -116,6 +116,31 @@ TEST_F(Token, DeferredFunctionsMakeOneOperation) {
     EXPECT_EQ(result, 5);
 }
 
+TEST_F(Token, DeferredValuesAndConditionsAreOperations) {
+    int seen = 0;
+    deferred.values(1, std::string("two"))(
+        [&](int one, const std::string& two) { seen = one + static_cast<int>(two.size()); });
+    EXPECT_EQ(seen, 4);
+
+    const auto or_zero = [this](int a, int b) {
+        return deferred([this, a, b](std::error_code) {
+            return deferred.when(b != 0)
+                .then(async_divide(io, a, b, deferred))
+                .otherwise(deferred.values(std::error_code(), 0, 0));
+        });
+    };
+    int quotient = -1;
+    const auto note = [&](std::error_code, int q, int) { quotient = q; };
+    timer.async_wait(or_zero(7, 2))(note);
+    io.run();
+    EXPECT_EQ(quotient, 3);
+    io.restart();
+    const auto wait = timer.async_wait(deferred);
+    wait | or_zero(7, 0) | note;  // also of one that is kept
+    io.run();
+    EXPECT_EQ(quotient, 0);
+}
+
 TEST_F(Token, UseFutureGivesResultsAndErrors) {
     std::future<std::tuple<int, int>> good = async_divide(io, 7, 2, use_future);
     std::future<std::tuple<int, int>> bad = async_divide(io, 7, 0, use_future);
