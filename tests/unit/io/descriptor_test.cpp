@@ -356,6 +356,22 @@ protected:
     char data[64] = {};
 };
 
+TEST_F(Tcp, ObjectsOfAnotherExecutorAreNamedByRebinding) {
+    using executor = io_context::executor_type;
+    posix::descriptor::rebind_executor<executor>::other pipe(io);
+    tcp::socket::rebind_executor<executor>::other client(io);
+    tcp::acceptor::rebind_executor<executor>::other own(io, {ip::address::loopback_v4(), 0});
+    int done = 0;
+    own.async_accept([&](std::error_code error, decltype(client) server) {
+        EXPECT_FALSE(error);
+        EXPECT_TRUE(server.is_open());
+        ++done;
+    });
+    client.async_connect(own.local_endpoint(), [&](std::error_code error) { done += !error; });
+    io.run();
+    EXPECT_EQ(done, 2);
+}
+
 TEST_F(Tcp, ConnectsAndAccepts) {
     tcp::socket client(io);
     tcp::socket server(io);

@@ -151,6 +151,12 @@ class tcp::basic_socket
 public:
     enum shutdown_type { shutdown_receive, shutdown_send, shutdown_both };
 
+    /// The same socket with another executor.
+    template <class Other>
+    struct rebind_executor {
+        using other = basic_socket<Other>;
+    };
+
     explicit basic_socket(const Executor& ex) : base(ex) {}
     template <verge::detail::context_with_executor Context>
     explicit basic_socket(Context& context) : base(context.get_executor()) {}
@@ -200,6 +206,12 @@ class tcp::basic_acceptor
     using socket_type = basic_socket<Executor>;
 
 public:
+    /// The same acceptor with another executor.
+    template <class Other>
+    struct rebind_executor {
+        using other = basic_acceptor<Other>;
+    };
+
     /// Opens, binds and listens.  Port 0: the system chooses, see local_endpoint().
     basic_acceptor(const Executor& ex, const tcp_endpoint& at, bool reuse_address = true,
                    int backlog = SOMAXCONN)

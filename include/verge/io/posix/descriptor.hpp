@@ -189,6 +189,12 @@ class basic_descriptor : public detail::basic_io_object<Executor, detail::descri
     using base = detail::basic_io_object<Executor, detail::descriptor_kind>;
 
 public:
+    /// The same descriptor with another executor.
+    template <class Other>
+    struct rebind_executor {
+        using other = basic_descriptor<Other>;
+    };
+
     explicit basic_descriptor(const Executor& ex) : base(ex) {}
     /// Takes over an open descriptor.
     basic_descriptor(const Executor& ex, int fd) : base(ex) { base::assign(fd); }
