@@ -71,20 +71,34 @@ void timer_service::set_expiry(loop_timer& timer, time_point expiry, duration sl
         if (expiry == never) return;
         unlist(timer);
     }
-    if (expiry < timer.expiry_ || expiry == never) timer.covered_ = false;
+    if (expiry < timer.expiry_ || expiry == never) [[unlikely]]
+        timer.covered_ = false;
     timer.expiry_ = expiry;
 }
 
 std::size_t timer_service::expires_at(loop_timer& timer, time_point expiry,
                                       duration slack) noexcept {
+    {
+        const optional_scope hold(timer.lock_, locked_);
+        if (timer.waits_.empty()) [[likely]] {
+            set_expiry(timer, expiry, slack);
+            return 0;
+        }
+    }
+    return end_and_expire_at(timer, expiry, slack);
+}
+
+// The same with waits.  Apart, so that the way without them is short.
+std::size_t timer_service::end_and_expire_at(loop_timer& timer, time_point expiry,
+                                             duration slack) noexcept {
     op_queue ended;
     std::size_t count = 0;
     {
         const optional_scope hold(timer.lock_, locked_);
-        if (!timer.waits_.empty()) count = take(timer, ended, true);
+        count = take(timer, ended, true);
         set_expiry(timer, expiry, slack);
     }
-    if (count > 0) loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
+    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
     return count;
 }
 

@@ -109,8 +109,10 @@ private:
     static std::size_t take(loop_timer& timer, op_queue& to, bool aborted) noexcept;
     static void end_one(loop_timer& timer, wait_operation* op, op_queue& to) noexcept;
     void set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept;
-    void list(loop_timer& timer) noexcept;
-    void unlist(loop_timer& timer) noexcept;
+    [[gnu::noinline]] std::size_t end_and_expire_at(loop_timer& timer, time_point expiry,
+                                                    duration slack) noexcept;
+    [[gnu::cold]] void list(loop_timer& timer) noexcept;
+    [[gnu::cold]] void unlist(loop_timer& timer) noexcept;
     [[nodiscard]] bool try_wait(loop_timer& timer, wait_operation* op, bool has_slot);
     [[nodiscard]] timer_id slot_of(loop_timer& timer) const noexcept;
     [[nodiscard]] bool arm(loop_timer& timer);
