@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -192,9 +193,11 @@ using optional_mutex = detail::optional_lock<std::mutex>;
 
 class reactor::descriptor {
 public:
-    descriptor(int number, bool locks) noexcept : fd(number), lock(locks) {}
+    descriptor(int number, after_fork then, bool locks) noexcept
+        : fd(number), in_child(then), lock(locks) {}
 
     const int fd;
+    const after_fork in_child;
     optional_mutex lock;
     operation_list pending[3];   // by fd_event; under lock
     bool removed = false;        // under lock
@@ -246,6 +249,14 @@ public:
         if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, d.fd, &event) != 0 && errno != EPERM) {
             refuse("epoll_ctl");
         }
+    }
+
+    // Refused, it stays shared: each process then wakes the other one for nothing.
+    void renew(int fd) const noexcept {
+        const int fresh = system.event_fd();
+        if (fresh < 0) return;
+        ::dup3(fresh, fd, O_CLOEXEC);
+        ::close(fresh);
     }
 
     // Sets the timerfd, if the waiter would otherwise sleep beyond `when`.  Any thread.
@@ -546,8 +557,8 @@ void reactor::watch(alarm_clock which, clock_watcher* watcher) noexcept {
     core_->alarms[static_cast<std::size_t>(which)].watcher = watcher;
 }
 
-reactor::descriptor* reactor::add(int fd) {
-    auto d = std::make_unique<descriptor>(fd, core_->locks);
+reactor::descriptor* reactor::add(int fd, after_fork then) {
+    auto d = std::make_unique<descriptor>(fd, then, core_->locks);
     core_->add(*d);
     core_->link(*d);
     return d.release();
@@ -628,8 +639,10 @@ void reactor::restart_after_fork() {
         const auto which = static_cast<alarm_clock>(i);
         if (a.fd.get() >= 0 && core_->open_alarm(a, which)) core_->program(a, which);
     }
-    for (descriptor* d = core_->all; d != nullptr; d = d->next)
+    for (descriptor* d = core_->all; d != nullptr; d = d->next) {
+        if (d->in_child == after_fork::renewed) core_->renew(d->fd);
         core_->add(*d);
+    }
     core_->hard = core_->soft = never;
     core_->interrupt();
 }

@@ -1,6 +1,7 @@
 #include <verge/io/detail/io_handle.hpp>
 
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include <fcntl.h>
@@ -36,14 +37,16 @@ void io_operation::finished(fd_operation& base, std::error_code aborted, void* s
     self.loop_.post_announced(one, 1);
 }
 
-std::error_code io_handle::assign(int fd) {
+std::error_code io_handle::assign(int fd, reactor::after_fork then) noexcept {
     if (fd_ >= 0) return error::already_open;
     const int flags = ::fcntl(fd, F_GETFL);
     if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return last_error();
     try {
-        registered_ = reactor_.add(fd);
+        registered_ = reactor_.add(fd, then);
     } catch (const std::system_error& refused) {
         return refused.code();
+    } catch (const std::bad_alloc&) {
+        return error::no_memory;
     }
     fd_ = fd;
     return {};
@@ -70,13 +73,17 @@ void io_handle::cancel(fd_event event, io_operation& op) noexcept {
 }
 
 void io_handle::start(fd_event event, io_operation& op) {
-    loop_.wait_begun();
     if (registered_ == nullptr) {
         op.error = error::bad_descriptor;
-        static_cast<fd_operation&>(op).finish({}, nullptr);
-        return;
+        return fail(op);
     }
+    loop_.wait_begun();
     reactor_.start(*registered_, event, op);
+}
+
+void io_handle::fail(io_operation& op) noexcept {
+    loop_.wait_begun();
+    static_cast<fd_operation&>(op).finish({}, nullptr);
 }
 
 io_result read_some(int fd, void* data, std::size_t size) noexcept {

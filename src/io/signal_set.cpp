@@ -1,35 +1,55 @@
 #include <verge/io/signal_set.hpp>
 
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <mutex>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <signal.h>
 
 namespace verge::detail {
 
-// How a signal gets into a loop: the handler, which may do next to nothing, writes the number into
-// the pipe of every channel that wants it.  Channels are never freed and pipes never closed, so a
-// handler that runs late writes into a pipe of ours, at worst into one that ignores it.
-struct signal_source::channel {
-    int ends[2] = {-1, -1};
-    std::atomic<std::uint64_t> wanted{0};  // a bit a signal
-    channel* next = nullptr;               // in the list of all, for ever
-    bool in_use = false;                   // under the lock
-};
-
 namespace {
 
 constexpr int last_signal = 64;
 
+std::uint64_t bit(int number) noexcept {
+    return std::uint64_t{1} << (number - 1);
+}
+
+}  // namespace
+
+// How a signal gets into a loop: the handler, which may do next to nothing, counts it in every
+// channel that wants it, and writes to the channel's eventfd.  Channels are never freed and never
+// closed, so a handler that runs late counts in one of ours, at worst in one that ignores it.
+struct signal_channel {
+    int event = -1;
+    std::atomic<std::uint64_t> wanted{0};                  // a bit a signal
+    std::atomic<std::uint32_t> queued[last_signal + 1]{};  // by number: came, and not taken
+    std::atomic<std::uint64_t> taken{0};  // how many were; under the descriptor's lock
+    int last = 0;                         // the last one; under the descriptor's lock
+    signal_channel* next = nullptr;       // in the list of all, for ever
+    bool in_use = false;                  // under the lock of all
+};
+
+namespace {
+
+using flags = signal_set_base::flags;
+
+struct registration {
+    unsigned users = 0;
+    flags asked = flags::dont_care;
+    struct sigaction before = {};
+};
+
 struct registry {
     std::mutex lock;
-    unsigned users[last_signal + 1] = {};           // under lock
-    struct sigaction before[last_signal + 1] = {};  // under lock
+    registration signals[last_signal + 1];  // under lock
 };
 
 registry& all_signals() {
@@ -37,53 +57,76 @@ registry& all_signals() {
     return *one;
 }
 
-std::uint64_t bit(int number) noexcept {
-    return std::uint64_t{1} << (number - 1);
-}
+std::atomic<signal_channel*> channels{nullptr};  // the first of the list
 
-std::atomic<void*> channels{nullptr};  // the first of the list
-
-}  // namespace
-
-namespace {
-
-template <class Channel>
 void deliver(int number) noexcept {
     const int saved = errno;
     // acquire: pairs with the release that put a channel into the list.
-    for (auto* c = static_cast<Channel*>(channels.load(std::memory_order_acquire)); c != nullptr;
-         c = c->next) {
+    for (auto* c = channels.load(std::memory_order_acquire); c != nullptr; c = c->next) {
         // relaxed: a bit that stands for itself.
         if ((c->wanted.load(std::memory_order_relaxed) & bit(number)) == 0) continue;
-        const auto byte = static_cast<unsigned char>(number);
-        static_cast<void>(::write(c->ends[1], &byte, 1) == 1);
+        // relaxed: who is woken by the write below looks at it.
+        c->queued[number].fetch_add(1, std::memory_order_relaxed);
+        const std::uint64_t one = 1;
+        static_cast<void>(::write(c->event, &one, sizeof one) == sizeof one);
     }
     errno = saved;
+}
+
+bool install(int number, flags how, struct sigaction* before) noexcept {
+    struct sigaction action = {};
+    action.sa_handler = &deliver;
+    action.sa_flags = how == flags::dont_care ? SA_RESTART : static_cast<int>(how);
+    ::sigfillset(&action.sa_mask);
+    return ::sigaction(number, &action, before) == 0;
+}
+
+// Takes the queued signal with the lowest number.  0: there is none.
+int take_signal(signal_channel& c) noexcept {
+    // relaxed: as in deliver().
+    for (std::uint64_t left = c.wanted.load(std::memory_order_relaxed); left != 0;) {
+        const int number = std::countr_zero(left) + 1;
+        left &= left - 1;
+        auto& queued = c.queued[number];
+        std::uint32_t count = queued.load(std::memory_order_relaxed);  // relaxed: a number
+        while (count > 0) {
+            // relaxed: a number.  It fails where one more comes, or all are dropped.
+            if (queued.compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) {
+                return number;
+            }
+        }
+    }
+    return 0;
 }
 
 }  // namespace
 
 signal_source::signal_source(scheduler& loop) : channel_(nullptr), handle_(loop) {
+    const int event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event < 0) throw std::system_error(errno, std::system_category(), "eventfd");
     const std::lock_guard hold(all_signals().lock);
     // relaxed, here and below: under the lock.
-    auto* c = static_cast<channel*>(channels.load(std::memory_order_relaxed));
+    auto* c = channels.load(std::memory_order_relaxed);
     while (c != nullptr && c->in_use)
         c = c->next;
     if (c == nullptr) {
-        auto made = std::make_unique<channel>();
-        if (::pipe2(made->ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-            throw std::system_error(errno, std::system_category(), "pipe2");
+        try {
+            c = new signal_channel;
+        } catch (...) {
+            ::close(event);
+            throw;
         }
-        c = made.release();
-        c->next =
-            static_cast<channel*>(channels.load(std::memory_order_relaxed));  // relaxed: as above
+        c->event = event;
+        c->next = channels.load(std::memory_order_relaxed);  // relaxed: as above
         // release: a handler that finds it sees it complete.
         channels.store(c, std::memory_order_release);
+    } else {
+        // Of the same number, at once: a late handler may write to it.  The old one may be shared
+        // with a process that has forked.
+        ::dup3(event, c->event, O_CLOEXEC);
+        ::close(event);
     }
-    unsigned char old = 0;  // what came for the one before
-    while (::read(c->ends[0], &old, 1) == 1) {
-    }
-    if (const std::error_code error = handle_.assign(c->ends[0])) {
+    if (const std::error_code error = handle_.assign(c->event, reactor::after_fork::renewed)) {
         throw std::system_error(error, "epoll_ctl");
     }
     c->in_use = true;
@@ -97,22 +140,24 @@ signal_source::~signal_source() {
     channel_->in_use = false;
 }
 
-std::error_code signal_source::add(int number) noexcept {
+std::error_code signal_source::add(int number, flags how) noexcept {
     if (number < 1 || number > last_signal) return error::invalid_argument;
     registry& all = all_signals();
     const std::lock_guard hold(all.lock);
+    registration& r = all.signals[number];
+    if (r.users == 0) {
+        if (!install(number, how, &r.before)) return {errno, std::system_category()};
+        r.asked = how;
+    } else if (how != flags::dont_care && how != r.asked) {
+        if (r.asked != flags::dont_care) return error::invalid_argument;
+        if (!install(number, how, nullptr)) return {errno, std::system_category()};
+        r.asked = how;
+    }
     // relaxed: under the lock.
     if ((channel_->wanted.load(std::memory_order_relaxed) & bit(number)) != 0) return {};
-    if (all.users[number] == 0) {
-        struct sigaction action = {};
-        action.sa_handler = &deliver<channel>;
-        action.sa_flags = SA_RESTART;
-        ::sigfillset(&action.sa_mask);
-        if (::sigaction(number, &action, &all.before[number]) != 0) {
-            return {errno, std::system_category()};
-        }
-    }
-    ++all.users[number];
+    ++r.users;
+    // relaxed: a handler that ran late may have counted one for the last who wanted it.
+    channel_->queued[number].store(0, std::memory_order_relaxed);
     // relaxed: the handler reads one bit, and nothing through it.
     channel_->wanted.fetch_or(bit(number), std::memory_order_relaxed);
     return {};
@@ -125,7 +170,8 @@ std::error_code signal_source::remove(int number) noexcept {
     // relaxed: as in add().
     const std::uint64_t old = channel_->wanted.fetch_and(~bit(number), std::memory_order_relaxed);
     if ((old & bit(number)) == 0) return {};
-    if (--all.users[number] == 0) ::sigaction(number, &all.before[number], nullptr);
+    registration& r = all.signals[number];
+    if (--r.users == 0) ::sigaction(number, &r.before, nullptr);
     return {};
 }
 
@@ -134,12 +180,25 @@ void signal_source::clear() noexcept {
         remove(number);
 }
 
-bool signal_work::attempt(std::error_code& error) {
-    unsigned char byte = 0;
-    const io_result got = read_some(fd, &byte, 1);
-    error = got.error;
-    number = byte;
-    return !got.would_block;
+std::error_code signal_work::begin(const io_handle&) noexcept {
+    // relaxed: in the user's order; see attempt().
+    began = channel->taken.load(std::memory_order_relaxed);
+    return {};
+}
+
+// Under the descriptor's lock.  One signal is for all who wait when it is taken: those that began
+// before that one was.
+bool signal_work::attempt(std::error_code&) {
+    // relaxed: under the lock.
+    const std::uint64_t taken = channel->taken.load(std::memory_order_relaxed);
+    if (taken == began) {
+        const int next = take_signal(*channel);
+        if (next == 0) return false;
+        channel->last = next;
+        channel->taken.store(taken + 1, std::memory_order_relaxed);  // relaxed: as above
+    }
+    number = channel->last;
+    return true;
 }
 
 }  // namespace verge::detail

@@ -105,18 +105,26 @@ int open_socket(int family, std::error_code& error) noexcept {
     return fd;
 }
 
-connect_work begin_connect(int fd, const ip::tcp_endpoint& to) noexcept {
-    if (::connect(fd, to.data(), to.size()) == 0) return {fd, {}, false};
+std::error_code connect_work::begin(io_handle& handle) noexcept {
+    if (handle.fd() < 0) {
+        std::error_code error;
+        const int made = open_socket(to.family(), error);
+        if (error) return error;
+        error = handle.assign(made);
+        if (error) {
+            close_fd(made);
+            return error;
+        }
+    }
+    fd = handle.fd();
+    if (::connect(fd, to.data(), to.size()) == 0) return {};
     // Interrupted, it goes on all the same.
-    if (errno == EINPROGRESS || errno == EINTR) return {fd, {}, true};
-    return {fd, last_error(), false};
+    pending = errno == EINPROGRESS || errno == EINTR;
+    return pending ? std::error_code() : last_error();
 }
 
 bool connect_work::attempt(std::error_code& error) {
-    if (!pending) {
-        error = begun;
-        return true;
-    }
+    if (!pending) return true;
     if (!is_ready_now(fd, fd_event::write)) return false;
     int result = 0;
     socklen_t size = sizeof result;

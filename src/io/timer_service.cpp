@@ -21,8 +21,6 @@ timer_service& timer_service::of(scheduler& loop) {
 
 // Under the timer's lock: takes all waits out.  Its slot is still armed.
 std::size_t timer_service::take(loop_timer& timer, op_queue& to, bool aborted) noexcept {
-    // relaxed: under the lock; the look in expires_at() needs no more.
-    timer.pending_.store(false, std::memory_order_relaxed);
     if (std::exchange(timer.has_slots_, false)) [[unlikely]] {
         timer.waits_.for_each([](wait_operation& op) { op.set_owner(nullptr); });
     }
@@ -43,35 +41,70 @@ void timer_service::disarm(timer_id id) noexcept {
     }
 }
 
+// Under the timer's lock, as all below that take a timer: into the list.  It has no slot.
+void timer_service::list(loop_timer& timer) noexcept {
+    const optional_scope hold(list_lock_, locked_);
+    timer.listed_ = true;
+    listed_.push(timer);
+}
+
+void timer_service::unlist(loop_timer& timer) noexcept {
+    {
+        const optional_scope hold(list_lock_, locked_);
+        listed_.remove(timer);
+    }
+    timer.listed_ = timer.covered_ = false;
+    timer.expiry_ = never;
+    timer.id_ = {};
+}
+
+// Without waits.  The slot was armed for no later than the old expiry, so only an earlier one
+// uncovers it; and one that never comes, which wants none.
 void timer_service::set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept {
     std::uint8_t bits = 0;
     if (slack > duration(1)) [[unlikely]] {
         const auto count = static_cast<std::uint64_t>(slack.count());
         bits = static_cast<std::uint8_t>(std::bit_width(count) - 1);
     }
-    // relaxed, all: numbers that a wait reads under the lock; see W5.  The slot was armed for no
-    // later than the old expiry, so only an earlier one uncovers it.
-    if (expiry < expiry_of(timer)) timer.covered_.store(false, std::memory_order_relaxed);
-    timer.slack_bits_.store(bits, std::memory_order_relaxed);
-    timer.expiry_.store(expiry.time_since_epoch().count(), std::memory_order_relaxed);
-}
-
-time_point timer_service::expiry_of(const loop_timer& timer) noexcept {
-    // relaxed: as in set_expiry().
-    return time_point(duration(timer.expiry_.load(std::memory_order_relaxed)));
+    timer.slack_bits_ = bits;
+    if (timer.listed_) [[unlikely]] {
+        if (expiry == never) return;
+        unlist(timer);
+    }
+    if (expiry < timer.expiry_ || expiry == never) [[unlikely]]
+        timer.covered_ = false;
+    timer.expiry_ = expiry;
 }
 
 std::size_t timer_service::expires_at(loop_timer& timer, time_point expiry,
                                       duration slack) noexcept {
-    // relaxed: who began a wait before this call, in whatever order that is, is seen to have.
-    const std::size_t count =
-        timer.pending_.load(std::memory_order_relaxed) ? cancel(timer) : std::size_t{0};
-    set_expiry(timer, expiry, slack);
+    {
+        const optional_scope hold(timer.lock_, locked_);
+        if (timer.waits_.empty()) [[likely]] {
+            set_expiry(timer, expiry, slack);
+            return 0;
+        }
+    }
+    return end_and_expire_at(timer, expiry, slack);
+}
+
+// The same with waits.  Apart, so that the way without them is short.
+std::size_t timer_service::end_and_expire_at(loop_timer& timer, time_point expiry,
+                                             duration slack) noexcept {
+    op_queue ended;
+    std::size_t count = 0;
+    {
+        const optional_scope hold(timer.lock_, locked_);
+        count = take(timer, ended, true);
+        set_expiry(timer, expiry, slack);
+    }
+    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
     return count;
 }
 
 time_point timer_service::expiry(const loop_timer& timer) const noexcept {
-    return expiry_of(timer);
+    const optional_scope hold(timer.lock_, locked_);
+    return timer.expiry();
 }
 
 std::size_t timer_service::cancel(loop_timer& timer) noexcept {
@@ -113,8 +146,6 @@ void timer_service::end_one(loop_timer& timer, wait_operation* op, op_queue& to)
     if (timer.has_slots_) op->set_owner(nullptr);
     op->abort();
     to.push(op);
-    // relaxed: as in take().
-    if (timer.waits_.empty()) timer.pending_.store(false, std::memory_order_relaxed);
 }
 
 void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
@@ -135,41 +166,35 @@ void timer_service::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
 
 bool timer_service::try_wait(loop_timer& timer, wait_operation* op, bool has_slot) {
     const optional_scope hold(timer.lock_, locked_);
-    // With waits the slot is right already.  relaxed: under the lock.
-    if (timer.waits_.empty() && (!timer.id_ || !timer.covered_.load(std::memory_order_relaxed)) &&
-        !arm(timer)) {
-        return false;
-    }
+    // With waits the slot is right already.
+    if (timer.waits_.empty() && !timer.covered_ && !arm(timer)) return false;
     if (has_slot) {
         timer.has_slots_ = true;
         op->set_owner(&timer);
     }
     timer.waits_.push(op);
-    timer.pending_.store(true, std::memory_order_relaxed);  // relaxed: as in take()
     return true;
 }
 
 timer_id timer_service::slot_of(loop_timer& timer) const noexcept {
     const optional_scope hold(timer.lock_, locked_);
-    return timer.id_;
+    return timer.id();
 }
 
 // Under the timer's lock, so that nobody finds waits without an id: gives the timer a slot for its
-// expiry.  False if the reactor is about to look at the one it has.  A time that never comes is the
-// last one: the timer stands in a slot like all others, from which the end of the context takes it.
+// expiry, or lists it.  False if the reactor is about to look at the slot that it has.
 bool timer_service::arm(loop_timer& timer) {
     const reactor_timer_ref::plain what{&timer};
-    const time_point at = std::min(expiry_of(timer), last_time);
+    const time_point at = timer.expiry_;
     auto& timers = reactor_.timers();
-    // relaxed: as in set_expiry().
-    const std::uint8_t bits = timer.slack_bits_.load(std::memory_order_relaxed);
-    const bool exact = bits == 0;
+    const bool comes = at != never;
+    const bool exact = comes && timer.slack_bits_ == 0;
     if (timer.id_) {
         if (exact) {
             const reschedule_result result = timers.rearm(timer.id_, at);
             if (result == reschedule_result::running) return false;
             if (result == reschedule_result::pending) {
-                timer.covered_.store(true, std::memory_order_relaxed);  // relaxed: under the lock
+                timer.covered_ = true;
                 return true;
             }
         } else if (timers.cancel(timer.id_) == cancel_result::running) {
@@ -179,12 +204,14 @@ bool timer_service::arm(loop_timer& timer) {
     }
     if (exact) {
         timer.id_ = timers.emplace(at, what);
-    } else {
-        const duration slack(std::int64_t{1} << bits);
+    } else if (comes) {
+        const duration slack(std::int64_t{1} << timer.slack_bits_);
         timer.id_ = timers.arm_between(at, std::min(deadline_after(at, slack), last_time),
                                        reactor_timer_ref(what));
+    } else {
+        list(timer);
     }
-    timer.covered_.store(exact, std::memory_order_relaxed);  // relaxed: under the lock
+    timer.covered_ = exact || !comes;
     return true;
 }
 
@@ -192,10 +219,11 @@ void timer_service::expired(void* object, timer_id id, time_point deadline, void
     loop_timer& timer = *static_cast<loop_timer*>(object);
     auto& to = *static_cast<ready_sink*>(sink);
     const optional_scope hold(timer.lock_, to.loop == nullptr || to.loop->has_locks());
-    if (timer.id_ != id) return;  // W2
+    if (timer.id() != id) return;  // W2
     timer.id_ = {};
+    timer.covered_ = false;
     if (timer.waits_.empty()) return;
-    if (expiry_of(timer) > deadline && to.loop != nullptr) {
+    if (timer.expiry_ > deadline && to.loop != nullptr) {
         // It was armed for a wait that was cancelled; what counts comes later.
         try {
             static_cast<void>(to.loop->timers()->arm(timer));  // it has no slot: true
@@ -216,14 +244,10 @@ void timer_service::move(loop_timer& from, loop_timer& to) noexcept {
     timer_id id;
     {
         const optional_scope hold(from.lock_, locked_);
-        // relaxed, all: nobody else uses them.
-        to.slack_bits_.store(from.slack_bits_.load(std::memory_order_relaxed),
-                             std::memory_order_relaxed);
-        to.expiry_.store(from.expiry_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        from.pending_.store(false, std::memory_order_relaxed);
-        from.covered_.store(false, std::memory_order_relaxed);
-        to.covered_.store(false, std::memory_order_relaxed);  // relaxed: as above
-        to.pending_.store(!from.waits_.empty(), std::memory_order_relaxed);
+        if (from.listed_) unlist(from);
+        to.slack_bits_ = from.slack_bits_;
+        to.expiry_ = from.expiry_;
+        from.covered_ = to.covered_ = false;
         to.waits_ = std::exchange(from.waits_, {});
         to.has_slots_ = std::exchange(from.has_slots_, false);
         id = std::exchange(from.id_, {});
@@ -251,6 +275,8 @@ void timer_service::destroy(loop_timer& timer) noexcept {
     {
         const optional_scope hold(timer.lock_, locked_);
         count = take(timer, ended, true);
+        if (timer.listed_) unlist(timer);
+        timer.covered_ = false;
         id = std::exchange(timer.id_, {});
     }
     if (id) disarm(id);
@@ -271,6 +297,10 @@ void timer_service::shutdown() {
             }
             timers.end(timer);
         }
+    }
+    while (loop_timer* const timer = listed_.front()) {  // nobody else is here
+        unlist(*timer);
+        take(*timer, doomed.ready, false);
     }
 }
 

@@ -666,6 +666,40 @@ struct cancel_fire_rearm : timer_suite<cancel_fire_rearm<First, Second, Mode>, 3
     }
 };
 
+// A new expiry and a wait at the same moment, from two threads: the wait came first and is ended,
+// or it is for the new expiry.  The old one never comes.
+template <threading Mode = threading::safe>
+struct a_new_expiry_meets_a_wait : timer_suite<a_new_expiry_meets_a_wait<Mode>, 3, Mode> {
+    using base = timer_suite<a_new_expiry_meets_a_wait, 3, Mode>;
+    std::optional<wait> only;
+    std::size_t told = 0;
+    time_point seen{};
+    void before() {
+        base::before();
+        told = 0;
+        only.emplace();
+        only->expiry = at(10);
+        this->service->expires_at(*this->timer, verge::last_time, {});
+    }
+    void thread(unsigned index) {
+        if (index == 0) return this->run();
+        this->user();
+        if (index == 1) {
+            told = this->service->expires_at(*this->timer, at(10), {});
+        } else {
+            this->service->wait(*this->timer, &*only, false);
+            seen = this->service->expiry(*this->timer);
+            this->loop->work_finished();
+        }
+    }
+    void after() {
+        RL_ASSERT(only->ended == 1 && static_cast<int>(told) == only->aborted);
+        // Who sees the old expiry after the wait began sees that wait ended by the new one.
+        RL_ASSERT(seen == at(10) || told == 1);
+        base::after();
+    }
+};
+
 // A timer is destroyed, or moved, while it fires: nobody uses it afterwards, and its wait ends
 // once.
 template <bool Moved>
@@ -729,6 +763,8 @@ int main() {
         explore<cancel_fire_rearm<0, 20>>(random_ones, 10'000) &&
         explore<cancel_fire_rearm<10, 5, threading::single>>(random_ones, 10'000) &&
         explore<cancel_fire_rearm<0, 20, threading::single>>(random_ones, 10'000) &&
+        explore<a_new_expiry_meets_a_wait<>>(random_ones, 10'000) &&
+        explore<a_new_expiry_meets_a_wait<threading::single>>(random_ones, 10'000) &&
         explore<destroyed_while_it_fires<false>>(random_ones, 10'000) &&
         explore<destroyed_while_it_fires<true>>(random_ones, 10'000);
     return ok ? 0 : 1;

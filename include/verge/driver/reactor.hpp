@@ -242,8 +242,14 @@ public:
 
     // ---- file descriptors -----------------------------------------------------------------------
 
+    /// What becomes of a descriptor in a forked child.
+    enum class after_fork : std::uint8_t {
+        shared,   ///< It stays the same file in both processes.
+        renewed,  ///< It is an eventfd, and there is a new one of that number.
+    };
+
     /// Registers a descriptor, for all events.  It stays the caller's: remove() before close().
-    [[nodiscard]] descriptor* add(int fd);
+    [[nodiscard]] descriptor* add(int fd, after_fork then = after_fork::shared);
 
     /// Ends what is pending with operation_canceled, and forgets the descriptor.
     void remove(descriptor* of) noexcept;

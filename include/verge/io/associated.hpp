@@ -128,6 +128,14 @@ requires(detail::wraps_a_handler<T> &&
         return inner::get(t.wrapped(), otherwise);
     }
 };
+template <class T, class Default>
+struct associated_allocator<std::reference_wrapper<T>, Default> {
+    using inner = associated_allocator<T, Default>;
+    using type = typename inner::type;
+    static type get(std::reference_wrapper<T> t, const Default& otherwise = {}) noexcept {
+        return inner::get(t.get(), otherwise);
+    }
+};
 template <class T, class Default = std::allocator<void>>
 using associated_allocator_t = typename associated_allocator<T, Default>::type;
 

@@ -51,16 +51,31 @@ constexpr decltype(auto) forward_inner(Inner& inner) noexcept {
     }
 }
 
+/// What an initiation that adapts another one is: it has the executor of that, if that has one.
+template <class Initiation>
+struct adapted_initiation {
+    Initiation initiation;
+};
+template <class Initiation>
+requires requires(const Initiation& i) {
+    typename Initiation::executor_type;
+    i.get_executor();
+}
+struct adapted_initiation<Initiation> {
+    using executor_type = typename Initiation::executor_type;
+    [[nodiscard]] executor_type get_executor() const noexcept { return initiation.get_executor(); }
+    Initiation initiation;
+};
+
 /// What is called with the inner token's handler: wraps it, then begins the operation.
 template <class Initiation, class Wrap>
-struct wrapped_initiation {
-    Initiation initiation;
+struct wrapped_initiation : adapted_initiation<Initiation> {
     Wrap wrap;
 
     template <class Handler, class... Args>
     decltype(auto) operator()(Handler&& handler, Args&&... args) {
-        return std::move(initiation)(std::move(wrap)(std::forward<Handler>(handler)),
-                                     std::forward<Args>(args)...);
+        return std::move(this->initiation)(std::move(wrap)(std::forward<Handler>(handler)),
+                                           std::forward<Args>(args)...);
     }
 };
 
@@ -69,7 +84,7 @@ template <class Inner, class... Signatures, class Initiation, class Raw, class W
 decltype(auto) initiate_wrapped(Initiation&& initiation, Raw&& token, Wrap&& wrap, Args&&... args) {
     return async_result<Inner, Signatures...>::initiate(
         wrapped_initiation<std::decay_t<Initiation>, std::decay_t<Wrap>>{
-            std::forward<Initiation>(initiation), std::forward<Wrap>(wrap)},
+            {std::forward<Initiation>(initiation)}, std::forward<Wrap>(wrap)},
         std::forward<Raw>(token), std::forward<Args>(args)...);
 }
 

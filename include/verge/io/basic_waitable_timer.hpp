@@ -20,13 +20,17 @@
 //   CancelCountsWhatItEnds           as do cancel_one, expires_at and expires_after.
 //   MovingTakesWaitsAlong            also to a timer with another type of executor.
 //   MaxNeverComes                    time_point::max() is never reached; MinIsDue: min() at once.
+//   MaxSitsInNoQueue                 a wait for it takes no slot and wakes nobody.
 //   ANewDateCountsAtOnce             for system_timer, and for it alone.
 //   AUsersClockDecides               a clock with WaitTraits of its own.
 //
 // Thread safety: unlike Asio's, one timer may be used by several threads at once: expires_at,
 // expires_after, expiry, cancel, cancel_one, async_wait and wait.  Each takes effect at one moment,
-// and a wait belongs to the expiry that is set when it begins; of cancel() and an expiry at the
-// same time one ends each wait, never both.  Construction, destruction, moves and assignment alone.
+// and the moments decide: a wait is for the expiry that is set when it begins, and a new expiry
+// ends all waits that began before it.  So async_wait against expires_after in another thread is
+// ended, or is for the new expiry, and never for the old one; of two new expiries the last one
+// stays; of cancel() and an expiry that comes at the same time one ends each wait, never both.
+// Construction, destruction, moves and assignment alone.
 // Cancellation through a slot: as verge/io/cancellation.hpp says.
 // Exceptions: async_wait throws std::bad_alloc and what the handler's move throws, and then there
 // is no wait.  wait() throws nothing: it only sleeps.

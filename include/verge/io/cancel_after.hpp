@@ -3,6 +3,8 @@
 //     socket.async_read_some(buffer, verge::cancel_after(5s, handler));
 //     socket.async_read_some(buffer, verge::cancel_at(deadline, verge::use_future));
 //     timer.async_wait(verge::cancel_after(5s))(handler);      // alone: with the default token
+//     socket.async_read_some(buffer, verge::cancel_after(5s, cancellation_type::total, handler));
+//     socket.async_read_some(buffer, verge::cancel_after(timer, 5s, handler));  // by that timer
 //
 //     verge::with_timeout(socket.async_read_some(buffer), 5s)(handler);     //
 //     examples/echo_server.cpp
@@ -16,7 +18,12 @@
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
 //   CancelAfterEndsASlowOperation     CancelAfterLeavesAQuickOne      CancelAtTakesATime
+//   CancelAfterTakesACancellationType AGivenTimerIsSetAndCancelled
+//   TheTimeOfADeferredOperationRunsFromItsLaunch
 //   AnOuterSlotStillWorks             WithTimeoutSaysThatItTimedOut
+//
+// A given timer must outlive the operation.  Its expiry is set, which ends its other waits, and so
+// does the end of the operation.
 //
 // Thread safety: the handler's executor must not run two functions at once: a strand, or a loop
 // with one thread.  Exceptions: those of the operation; std::bad_alloc.
@@ -41,11 +48,45 @@ namespace verge {
 
 namespace detail {
 
+/// When an operation is to end, and by which timer: its own, made for it, or a given one.
+template <class Clock, class Traits, class Time>
+struct own_timer_limit {
+    template <class Executor>
+    using timer_type = basic_waitable_timer<Clock, Traits, Executor>;
+    template <class Executor>
+    [[nodiscard]] timer_type<Executor> timer(const Executor& ex) const {
+        return timer_type<Executor>(ex);
+    }
+    Time time;  // a duration or a time point of the clock
+    cancellation_type type = cancellation_type::terminal;
+};
+template <class Timer, class Time>
+struct given_timer_limit {
+    template <class>
+    using timer_type = Timer&;
+    template <class Executor>
+    [[nodiscard]] Timer& timer(const Executor&) const noexcept {
+        return *given;
+    }
+    Timer* given;
+    Time time;
+    cancellation_type type = cancellation_type::terminal;
+};
+template <class Timer>
+void set_limit(Timer& timer, const typename Timer::duration& limit) {
+    timer.expires_after(limit);
+}
+template <class Timer>
+void set_limit(Timer& timer, const typename Timer::time_point& limit) {
+    timer.expires_at(limit);
+}
+
 /// What an operation with a time limit and its timer share.
-template <class Handler, class Executor, class... Results>
+template <class Handler, class Timer, class... Results>
 struct timed_state {
-    timed_state(Handler&& h, const Executor& ex, time_point limit)
-        : handler(std::move(h)), timer(ex, limit) {}
+    template <class Limit, class Executor>
+    timed_state(Handler&& h, const Limit& limit, const Executor& ex)
+        : handler(std::move(h)), timer(limit.timer(ex)), type(limit.type) {}
 
     void finish_one() {
         if (--pending != 0) return;
@@ -57,7 +98,8 @@ struct timed_state {
     }
 
     Handler handler;
-    typename steady_timer::rebind_executor<Executor>::other timer;
+    Timer timer;
+    const cancellation_type type;
     cancellation_signal signal;
     std::optional<std::tuple<Results...>> results;
     int pending = 2;
@@ -80,7 +122,7 @@ struct limit_handler : timed_half<State, Handler> {
         const auto own = std::move(this->state);
         if (!error && !own->results) {
             own->timed_out = true;
-            own->signal.emit(cancellation_type::terminal);
+            own->signal.emit(own->type);
         }
         own->finish_one();
     }
@@ -107,24 +149,20 @@ struct limited_handler : timed_half<State, Handler> {
     }
 };
 
-template <class Initiation>
-auto initiation_executor(const Initiation& initiation) {
-    return verge::get_associated_executor(initiation);
-}
-
-template <class... Results>
-struct timed_initiation {
-    time_point limit;
+/// Begins an operation and its time limit: the time runs from here.
+template <class Initiation, class Limit, class... Results>
+struct timed_initiation : adapted_initiation<Initiation> {
+    Limit limit;
     bool distinct;
 
-    template <class Handler, class Initiation, class... Args>
-    void operator()(Handler&& handler, Initiation&& initiation, Args&&... args) const {
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) {
         using handler_type = std::decay_t<Handler>;
-        const auto ex = initiation_executor(initiation);
-        using executor = std::decay_t<decltype(ex)>;
-        using state_type = timed_state<handler_type, executor, Results...>;
+        const auto ex = verge::get_associated_executor(this->initiation);
+        using timer_type = typename Limit::template timer_type<std::decay_t<decltype(ex)>>;
+        using state_type = timed_state<handler_type, timer_type, Results...>;
         auto state =
-            std::make_shared<state_type>(handler_type(std::forward<Handler>(handler)), ex, limit);
+            std::make_shared<state_type>(handler_type(std::forward<Handler>(handler)), limit, ex);
         state->distinct = distinct;
         auto outer = verge::get_associated_cancellation_slot(state->handler);
         if (outer.is_connected()) {
@@ -137,92 +175,163 @@ struct timed_initiation {
         at_limit.state = state;
         limited_handler<state_type, handler_type> at_end;
         at_end.state = state;
+        set_limit(state->timer, limit.time);
         state->timer.async_wait(std::move(at_limit));
-        std::forward<Initiation>(initiation)(std::move(at_end), std::forward<Args>(args)...);
+        try {
+            std::move(this->initiation)(std::move(at_end), std::forward<Args>(args)...);
+        } catch (...) {
+            state->timer.cancel();  // its handler finds that one half is missing, and does nothing
+            throw;
+        }
     }
 };
 
 }  // namespace detail
 
-template <class Token>
-struct cancel_at_t {
+/// A token with a time limit.
+template <class Token, class Limit>
+struct limited_token {
     Token token;
-    time_point limit;
+    Limit limit;
 };
-
-template <class Token>
-struct cancel_after_t {
-    Token token;
-    duration limit;
-};
-
-/// A token that ends the operation after a while.
-template <class Rep, class Period, class Token = deferred_t>
-[[nodiscard]] auto cancel_after(const std::chrono::duration<Rep, Period>& limit,
-                                Token&& token = Token()) {
-    return cancel_after_t<std::decay_t<Token>>{std::forward<Token>(token),
-                                               std::chrono::ceil<duration>(limit)};
-}
-/// A token that ends the operation at a time of the steady clock.
-template <class Duration, class Token = deferred_t>
-[[nodiscard]] auto cancel_at(const std::chrono::time_point<clock, Duration>& limit,
-                             Token&& token = Token()) {
-    return cancel_at_t<std::decay_t<Token>>{std::forward<Token>(token),
-                                            std::chrono::ceil<duration>(limit)};
-}
-
-template <class Token, class R, class... Results>
-struct async_result<cancel_at_t<Token>, R(Results...)> {
-    template <class Initiation, class Raw, class... Args>
-    static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        return async_result<Token, R(Results...)>::initiate(
-            detail::timed_initiation<std::decay_t<Results>...>{token.limit, false},
-            detail::forward_inner<Raw>(token.token), std::forward<Initiation>(initiation),
-            std::forward<Args>(args)...);
+/// A time limit for a token: call it with one, or use it as the default token with a limit.
+template <class Limit>
+struct partial_limit {
+    Limit limit;
+    template <class Token>
+    [[nodiscard]] auto operator()(Token&& token) const {
+        return limited_token<std::decay_t<Token>, Limit>{std::forward<Token>(token), limit};
     }
 };
-template <class Token, class R, class... Results>
-struct async_result<cancel_after_t<Token>, R(Results...)> {
+template <class Limit>
+partial_limit(Limit) -> partial_limit<Limit>;
+
+namespace detail {
+
+template <class T>
+concept not_a_cancellation_type = !std::is_same_v<std::decay_t<T>, cancellation_type>;
+
+template <class Rep, class Period>
+auto limit_after(const std::chrono::duration<Rep, Period>& time, cancellation_type type) {
+    return own_timer_limit<clock, wait_traits<clock>, duration>{in_nanoseconds(time), type};
+}
+template <class Clock, class Duration>
+auto limit_at(const std::chrono::time_point<Clock, Duration>& time, cancellation_type type) {
+    using own = typename Clock::time_point;
+    return own_timer_limit<Clock, wait_traits<Clock>, own>{
+        std::chrono::ceil<typename own::duration>(time), type};
+}
+template <class Clock, class Traits, class Executor, class Time>
+auto limit_by(basic_waitable_timer<Clock, Traits, Executor>& timer, const Time& time,
+              cancellation_type type) {
+    return given_timer_limit<basic_waitable_timer<Clock, Traits, Executor>, Time>{&timer, time,
+                                                                                  type};
+}
+
+}  // namespace detail
+
+/// A token that ends the operation after a while of the steady clock.
+template <class Rep, class Period>
+[[nodiscard]] auto cancel_after(const std::chrono::duration<Rep, Period>& limit,
+                                cancellation_type type = cancellation_type::terminal) {
+    return partial_limit{detail::limit_after(limit, type)};
+}
+template <class Rep, class Period, detail::not_a_cancellation_type Token>
+[[nodiscard]] auto cancel_after(const std::chrono::duration<Rep, Period>& limit, Token&& token) {
+    return cancel_after(limit)(std::forward<Token>(token));
+}
+template <class Rep, class Period, class Token>
+[[nodiscard]] auto cancel_after(const std::chrono::duration<Rep, Period>& limit,
+                                cancellation_type type, Token&& token) {
+    return cancel_after(limit, type)(std::forward<Token>(token));
+}
+
+/// The same by a timer of the user's, and its clock.
+template <class Clock, class Traits, class Executor, class Rep, class Period>
+[[nodiscard]] auto cancel_after(basic_waitable_timer<Clock, Traits, Executor>& timer,
+                                const std::chrono::duration<Rep, Period>& limit,
+                                cancellation_type type = cancellation_type::terminal) {
+    return partial_limit{detail::limit_by(timer, typename Clock::duration(limit), type)};
+}
+template <class Clock, class Traits, class Executor, class Rep, class Period,
+          detail::not_a_cancellation_type Token>
+[[nodiscard]] auto cancel_after(basic_waitable_timer<Clock, Traits, Executor>& timer,
+                                const std::chrono::duration<Rep, Period>& limit, Token&& token) {
+    return cancel_after(timer, limit)(std::forward<Token>(token));
+}
+template <class Clock, class Traits, class Executor, class Rep, class Period, class Token>
+[[nodiscard]] auto cancel_after(basic_waitable_timer<Clock, Traits, Executor>& timer,
+                                const std::chrono::duration<Rep, Period>& limit,
+                                cancellation_type type, Token&& token) {
+    return cancel_after(timer, limit, type)(std::forward<Token>(token));
+}
+
+/// A token that ends the operation at a time of a clock.
+template <class Clock, class Duration>
+[[nodiscard]] auto cancel_at(const std::chrono::time_point<Clock, Duration>& limit,
+                             cancellation_type type = cancellation_type::terminal) {
+    return partial_limit{detail::limit_at(limit, type)};
+}
+template <class Clock, class Duration, detail::not_a_cancellation_type Token>
+[[nodiscard]] auto cancel_at(const std::chrono::time_point<Clock, Duration>& limit, Token&& token) {
+    return cancel_at(limit)(std::forward<Token>(token));
+}
+template <class Clock, class Duration, class Token>
+[[nodiscard]] auto cancel_at(const std::chrono::time_point<Clock, Duration>& limit,
+                             cancellation_type type, Token&& token) {
+    return cancel_at(limit, type)(std::forward<Token>(token));
+}
+
+/// The same by a timer of the user's.
+template <class Clock, class Traits, class Executor>
+[[nodiscard]] auto cancel_at(basic_waitable_timer<Clock, Traits, Executor>& timer,
+                             const typename Clock::time_point& limit,
+                             cancellation_type type = cancellation_type::terminal) {
+    return partial_limit{detail::limit_by(timer, limit, type)};
+}
+template <class Clock, class Traits, class Executor, detail::not_a_cancellation_type Token>
+[[nodiscard]] auto cancel_at(basic_waitable_timer<Clock, Traits, Executor>& timer,
+                             const typename Clock::time_point& limit, Token&& token) {
+    return cancel_at(timer, limit)(std::forward<Token>(token));
+}
+template <class Clock, class Traits, class Executor, class Token>
+[[nodiscard]] auto cancel_at(basic_waitable_timer<Clock, Traits, Executor>& timer,
+                             const typename Clock::time_point& limit, cancellation_type type,
+                             Token&& token) {
+    return cancel_at(timer, limit, type)(std::forward<Token>(token));
+}
+
+template <class Token, class Limit, class R, class... Results>
+struct async_result<limited_token<Token, Limit>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        const time_point limit = deadline_after(detail::upper_now(), token.limit);
         return async_result<Token, R(Results...)>::initiate(
-            detail::timed_initiation<std::decay_t<Results>...>{limit, false},
-            detail::forward_inner<Raw>(token.token), std::forward<Initiation>(initiation),
-            std::forward<Args>(args)...);
+            detail::timed_initiation<std::decay_t<Initiation>, Limit, std::decay_t<Results>...>{
+                {std::forward<Initiation>(initiation)}, token.limit, false},
+            detail::forward_inner<Raw>(token.token), std::forward<Args>(args)...);
+    }
+};
+template <class Limit, class R, class... Results>
+struct async_result<partial_limit<Limit>, R(Results...)> {
+    template <class Initiation, class Raw, class... Args>
+    static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
+        return async_result<limited_token<deferred_t, Limit>, R(Results...)>::initiate(
+            std::forward<Initiation>(initiation), token(deferred), std::forward<Args>(args)...);
     }
 };
 
 namespace detail {
 
-template <class Operation, class Executor>
-struct begin_operation {
-    using executor_type = Executor;
-    [[nodiscard]] executor_type get_executor() const noexcept { return ex; }
-    template <class Handler>
-    void operator()(Handler&& handler) {
-        std::move (*operation)(std::forward<Handler>(handler));
-    }
-    Operation* operation;
-    Executor ex;
-};
-
-/// Begins a deferred operation when it begins itself: the time runs from then.
-template <class Operation, class R, class... Results>
-struct timeout_initiation {
-    Operation operation;
-    duration limit;
-
-    [[nodiscard]] auto get_executor() const noexcept { return operation.get_executor(); }
+/// A deferred operation as an initiation.
+template <class Operation>
+struct launch {
     using executor_type = decltype(std::declval<const Operation&>().get_executor());
-
+    [[nodiscard]] executor_type get_executor() const noexcept { return operation.get_executor(); }
     template <class Handler>
     void operator()(Handler&& handler) {
-        const time_point at = deadline_after(detail::upper_now(), limit);
-        timed_initiation<std::decay_t<Results>...>{at, true}(
-            std::forward<Handler>(handler),
-            begin_operation<Operation, executor_type>{&operation, operation.get_executor()});
+        std::move(operation)(std::forward<Handler>(handler));
     }
+    Operation operation;
 };
 
 }  // namespace detail
@@ -234,9 +343,11 @@ template <class Rep, class Period, class R, class... Results, class Initiation, 
     deferred_async_operation<R(std::error_code, Results...), Initiation, Args...> operation,
     const std::chrono::duration<Rep, Period>& limit) {
     using inner = deferred_async_operation<R(std::error_code, Results...), Initiation, Args...>;
-    using initiation = detail::timeout_initiation<inner, R, std::error_code, Results...>;
+    const auto own = detail::limit_after(limit, cancellation_type::terminal);
+    using initiation = detail::timed_initiation<detail::launch<inner>, std::decay_t<decltype(own)>,
+                                                std::error_code, std::decay_t<Results>...>;
     return deferred_async_operation<R(std::error_code, Results...), initiation>(
-        std::in_place, initiation{std::move(operation), std::chrono::ceil<duration>(limit)});
+        std::in_place, initiation{{detail::launch<inner>{std::move(operation)}}, own, true});
 }
 
 }  // namespace verge

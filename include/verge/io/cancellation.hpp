@@ -137,14 +137,17 @@ class cancellation_state {
         cancellation_type seen = cancellation_type::none;
         cancellation_signal inner;
     };
-    template <class Filter>
+    // It keeps what it tells: the slot may outlive the state.
+    template <class In, class Out>
     struct pass_on {
-        shared* to;
-        Filter filter;
+        std::shared_ptr<shared> to;
+        In in;
+        Out out;
         void operator()(cancellation_type type) {
-            const cancellation_type let = filter(type);
+            const cancellation_type let = in(type);
             to->seen = to->seen | let;
-            if (let != cancellation_type::none) to->inner.emit(let);
+            const cancellation_type passed = out(let);
+            if (passed != cancellation_type::none) to->inner.emit(passed);
         }
     };
 
@@ -154,9 +157,14 @@ public:
         : cancellation_state(outer, enable_terminal_cancellation{}) {}
     template <class Filter>
     cancellation_state(cancellation_slot outer, Filter filter)
+        : cancellation_state(outer, filter, enable_total_cancellation{}) {}
+    /// `in` says what is remembered, `out` what of that the inner operations are told.
+    template <class In, class Out>
+    cancellation_state(cancellation_slot outer, In in, Out out)
         : shared_(outer.is_connected() ? std::make_shared<shared>() : nullptr) {
         if (shared_ != nullptr) {
-            outer.emplace<pass_on<Filter>>(pass_on<Filter>{shared_.get(), filter});
+            outer.emplace<pass_on<In, Out>>(
+                pass_on<In, Out>{shared_, std::move(in), std::move(out)});
         }
     }
 
@@ -206,6 +214,15 @@ requires(detail::wraps_a_handler<T> &&
     using inner = associated_cancellation_slot<typename T::wrapped_type, Default>;
     static typename inner::type get(const T& t, const Default& otherwise = {}) noexcept {
         return inner::get(t.wrapped(), otherwise);
+    }
+};
+template <class T, class Default>
+struct associated_cancellation_slot<std::reference_wrapper<T>, Default>
+    : associated_cancellation_slot<T, Default> {
+    using inner = associated_cancellation_slot<T, Default>;
+    static typename inner::type get(std::reference_wrapper<T> t,
+                                    const Default& otherwise = {}) noexcept {
+        return inner::get(t.get(), otherwise);
     }
 };
 template <class T, class Default = cancellation_slot>

@@ -5,7 +5,8 @@
 //     timer.async_wait() | verge::use_future;              // the same, with another token
 //
 // Operations take further operations as `deferred` functions: f(results...) returns a deferred
-// operation, and the whole is one.
+// operation, and the whole is one.  deferred.values(...) is one that has its results already, and
+// deferred.when(condition).then(a).otherwise(b) one of two.
 //
 //     auto twice = timer.async_wait(verge::deferred([&](std::error_code) {
 //         return timer.async_wait(verge::deferred);
@@ -27,6 +28,8 @@ namespace verge {
 template <class Signature, class Initiation, class... Args>
 class deferred_async_operation {
 public:
+    using signature = Signature;
+
     template <class I, class... As>
     explicit deferred_async_operation(std::in_place_t, I&& initiation, As&&... args)
         : initiation_(std::forward<I>(initiation)), args_(std::forward<As>(args)...) {}
@@ -53,7 +56,7 @@ public:
 
     /// operation | token
     template <class Token>
-    friend decltype(auto) operator|(deferred_async_operation&& operation, Token&& token) {
+    friend decltype(auto) operator|(deferred_async_operation operation, Token&& token) {
         return std::move(operation)(std::forward<Token>(token));
     }
 
@@ -82,18 +85,68 @@ struct then_handler {
     Handler handler;
 };
 
-template <class Operation>
-struct signature_of;
-template <class Signature, class Initiation, class... Args>
-struct signature_of<deferred_async_operation<Signature, Initiation, Args...>> {
-    using type = Signature;
+/// Begins the first operation, with the second one in its handler.
+template <class Initiation, class F>
+struct then_initiation : adapted_initiation<Initiation> {
+    F f;
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) {
+        std::move(this->initiation)(
+            then_handler<F, std::decay_t<Handler>>{std::move(f), std::forward<Handler>(handler)},
+            std::forward<Args>(args)...);
+    }
+};
+
+/// Completes at once with the values it was given.
+struct values_initiation {
+    template <class Handler, class... Values>
+    void operator()(Handler&& handler, Values&&... values) const {
+        std::decay_t<Handler> own(std::forward<Handler>(handler));
+        std::move(own)(std::forward<Values>(values)...);
+    }
+};
+
+/// Begins one of two operations, which give the same results.
+template <class Then, class Otherwise>
+struct either_initiation {
+    bool first;
+    Then then;
+    Otherwise otherwise;
+    template <class Handler>
+    void operator()(Handler&& handler) {
+        if (first) {
+            std::move(then)(std::forward<Handler>(handler));
+        } else {
+            std::move(otherwise)(std::forward<Handler>(handler));
+        }
+    }
+};
+template <class Then>
+struct deferred_then {
+    bool first;
+    Then then;
+    template <class Otherwise>
+    [[nodiscard]] auto otherwise(Otherwise other) && {
+        using signature = typename Then::signature;
+        static_assert(std::is_same_v<signature, typename Otherwise::signature>);
+        using initiation = either_initiation<Then, Otherwise>;
+        return deferred_async_operation<signature, initiation>(
+            std::in_place, initiation{first, std::move(then), std::move(other)});
+    }
+};
+struct deferred_when {
+    bool first;
+    template <class Then>
+    [[nodiscard]] auto then(Then begun) const {
+        return deferred_then<Then>{first, std::move(begun)};
+    }
 };
 
 template <class F, class Signature>
 struct next_signature;
 template <class F, class R, class... Results>
 struct next_signature<F, R(Results...)> {
-    using type = typename signature_of<std::decay_t<std::invoke_result_t<F&&, Results...>>>::type;
+    using type = typename std::decay_t<std::invoke_result_t<F&&, Results...>>::signature;
 };
 
 }  // namespace detail
@@ -104,6 +157,17 @@ struct deferred_t {
     template <class F>
     constexpr auto operator()(F&& f) const {
         return detail::deferred_function<std::decay_t<F>>{std::forward<F>(f)};
+    }
+    /// An operation that completes at once, with these values.
+    template <class... Values>
+    [[nodiscard]] static constexpr auto values(Values&&... values) {
+        return deferred_async_operation<void(std::decay_t<Values>...), detail::values_initiation,
+                                        std::decay_t<Values>...>(
+            std::in_place, detail::values_initiation{}, std::forward<Values>(values)...);
+    }
+    /// when(condition).then(operation).otherwise(operation): one of two.
+    [[nodiscard]] static constexpr auto when(bool condition) noexcept {
+        return detail::deferred_when{condition};
     }
 };
 inline constexpr deferred_t deferred{};
@@ -121,17 +185,12 @@ template <class F, class Signature>
 struct async_result<detail::deferred_function<F>, Signature> {
     template <class Initiation, class Raw, class... Args>
     static auto initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        auto begin = [initiation = std::decay_t<Initiation>(std::forward<Initiation>(initiation)),
-                      f = F(detail::forward_inner<Raw>(token.f))]<class Handler, class... As>(
-                         Handler&& handler, As&&... as) mutable {
-            std::move(initiation)(
-                detail::then_handler<F, std::decay_t<Handler>>{std::move(f),
-                                                               std::forward<Handler>(handler)},
-                std::forward<As>(as)...);
-        };
         using signature = typename detail::next_signature<F, Signature>::type;
-        return deferred_async_operation<signature, decltype(begin), std::decay_t<Args>...>(
-            std::in_place, std::move(begin), std::forward<Args>(args)...);
+        using then = detail::then_initiation<std::decay_t<Initiation>, F>;
+        return deferred_async_operation<signature, then, std::decay_t<Args>...>(
+            std::in_place,
+            then{{std::forward<Initiation>(initiation)}, detail::forward_inner<Raw>(token.f)},
+            std::forward<Args>(args)...);
     }
 };
 

@@ -20,27 +20,46 @@ using std::system_error;
 namespace error {
 
 enum basic_errors {
-    operation_aborted = ECANCELED,
-    timed_out = ETIMEDOUT,
+    access_denied = EACCES,
+    address_family_not_supported = EAFNOSUPPORT,
+    address_in_use = EADDRINUSE,
+    already_connected = EISCONN,
+    already_started = EALREADY,
     bad_descriptor = EBADF,
+    broken_pipe = EPIPE,
+    connection_aborted = ECONNABORTED,
     connection_refused = ECONNREFUSED,
     connection_reset = ECONNRESET,
-    connection_aborted = ECONNABORTED,
-    broken_pipe = EPIPE,
-    address_in_use = EADDRINUSE,
-    already_open = EISCONN,
-    not_connected = ENOTCONN,
+    fault = EFAULT,
+    host_unreachable = EHOSTUNREACH,
     in_progress = EINPROGRESS,
+    interrupted = EINTR,
     invalid_argument = EINVAL,
+    message_size = EMSGSIZE,
+    name_too_long = ENAMETOOLONG,
+    network_down = ENETDOWN,
+    network_reset = ENETRESET,
+    network_unreachable = ENETUNREACH,
+    no_buffer_space = ENOBUFS,
     no_descriptors = EMFILE,
+    no_memory = ENOMEM,
+    no_permission = EPERM,
+    no_protocol_option = ENOPROTOOPT,
+    no_such_device = ENODEV,
+    not_connected = ENOTCONN,
+    not_socket = ENOTSOCK,
+    operation_aborted = ECANCELED,
+    operation_not_supported = EOPNOTSUPP,
+    shut_down = ESHUTDOWN,
+    timed_out = ETIMEDOUT,
     try_again = EAGAIN,
     would_block = EWOULDBLOCK,
-    interrupted = EINTR,
 };
 
 enum misc_errors {
-    eof = 2,        ///< The other side has ended the stream.
-    not_found = 3,  ///< No such element.
+    already_open = 1,  ///< assign() to an object that is open.
+    eof = 2,           ///< The other side has ended the stream.
+    not_found = 3,     ///< No such element.
 };
 
 inline std::error_code make_error_code(basic_errors e) noexcept {
@@ -53,7 +72,16 @@ inline const std::error_category& misc_category() noexcept {
     public:
         [[nodiscard]] const char* name() const noexcept override { return "verge.misc"; }
         [[nodiscard]] std::string message(int value) const override {
-            return value == eof ? "End of file" : value == not_found ? "Not found" : "verge.misc";
+            switch (value) {
+                case already_open:
+                    return "Already open";
+                case eof:
+                    return "End of file";
+                case not_found:
+                    return "Element not found";
+                default:
+                    return "verge.misc error";
+            }
         }
     };
     static const category one;

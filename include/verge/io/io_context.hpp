@@ -32,6 +32,7 @@
 #include <verge/io/detail/loop_executor.hpp>
 #include <verge/io/detail/scheduler.hpp>
 #include <verge/io/execution_context.hpp>
+#include <verge/io/wait_traits.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -74,7 +75,7 @@ public:
     count_type run_one() { return loop_.run(1, never); }
 
     /// As run() and run_one(), but no longer than until a time.  A timer that expires exactly then
-    /// is run.
+    /// is run.  A clock other than the steady one is looked at once a second: a new date counts.
     template <class Rep, class Period>
     count_type run_for(const std::chrono::duration<Rep, Period>& time) {
         return loop_.run(most, after(time));
@@ -117,11 +118,7 @@ private:
 
     template <class Rep, class Period>
     static time_point after(const std::chrono::duration<Rep, Period>& time) {
-        const time_point now = steady_source{}.now();
-        // Rounded up, and not beyond what nanoseconds can hold.
-        using wide = std::chrono::duration<long double, std::nano>;
-        if (wide(time) >= wide(duration::max())) return never;
-        return deadline_after(now, std::chrono::ceil<duration>(time));
+        return deadline_after(steady_source{}.now(), detail::in_nanoseconds(time));
     }
 
     template <class Clock, class Duration>
@@ -130,12 +127,15 @@ private:
         if constexpr (std::is_same_v<Clock, clock>) {
             return loop_.run(limit, std::chrono::ceil<duration>(time));
         } else {
-            // Another clock may run differently: look at it again when it should be time.
+            // Another clock may run differently, and jump: it is looked at once a second.
+            using wide = std::chrono::duration<long double>;
             count_type total = 0;
             for (;;) {
-                const auto left = time - Clock::now();
-                if (left <= left.zero()) return total;
-                total += loop_.run(limit - total, after(left));
+                const auto now = Clock::now();
+                if (time <= now) return total;
+                const wide left = wide(time.time_since_epoch()) - wide(now.time_since_epoch());
+                total += loop_.run(limit - total, left > wide(1) ? after(std::chrono::seconds(1))
+                                                                 : after(time - now));
                 if (total == limit || stopped()) return total;
             }
         }

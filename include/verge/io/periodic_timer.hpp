@@ -20,6 +20,8 @@
 #pragma once
 
 #include <verge/base/clock.hpp>
+#include <verge/io/async_result.hpp>
+#include <verge/io/deferred.hpp>
 #include <verge/io/steady_timer.hpp>
 #include <verge/queue/periodic.hpp>
 
@@ -67,11 +69,21 @@ public:
     /// Calls a handler, void(std::error_code), at the next tick.
     template <class Token = deferred_t>
     auto async_wait(Token&& token = Token()) {
-        advance(steady_source{}.now());
-        return timer_.async_wait(std::forward<Token>(token));
+        return async_initiate<Token, void(std::error_code)>(initiate_wait{this}, token);
     }
 
 private:
+    struct initiate_wait {
+        using executor_type = Executor;
+        [[nodiscard]] executor_type get_executor() const noexcept { return timer->get_executor(); }
+        template <class Handler>
+        void operator()(Handler&& handler) const {
+            timer->advance(steady_source{}.now());
+            timer->timer_.async_wait(std::forward<Handler>(handler));
+        }
+        basic_periodic_timer* timer;
+    };
+
     // A tick that was waited for and has passed is over: on to the next.
     void advance(time_point now) {
         const time_point last = timer_.expiry();

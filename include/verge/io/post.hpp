@@ -4,6 +4,7 @@
 //     verge::dispatch(strand, [] { ... });  // at once if this thread is there already, or later
 //     verge::defer(io, [] { ... });         // later, as the rest of the present handler
 //     verge::post(compute, pool, [](int result) { ... });   // compute() on pool, its result after
+//                                           // (dispatch and defer likewise)
 //
 // The first argument is a context or an executor; without it, the handler's associated executor.
 // A handler with an associated executor of its own is called there.
@@ -108,6 +109,10 @@ struct submit_call_initiation {
     }
 };
 
+template <class F>
+concept function_to_submit = std::is_invocable_v < std::decay_t<F>
+& > ;
+
 template <class R>
 struct result_signature {
     using type = void(std::decay_t<R>);
@@ -116,6 +121,13 @@ template <>
 struct result_signature<void> {
     using type = void();
 };
+
+template <submission How, class F, class Executor, class Token>
+decltype(auto) submit_call(F&& f, const Executor& ex, Token&& token) {
+    using result = std::invoke_result_t<std::decay_t<F>&>;
+    return async_initiate<Token, typename result_signature<result>::type>(
+        submit_call_initiation<How, Executor>{ex}, token, std::forward<F>(f));
+}
 
 }  // namespace detail
 
@@ -135,20 +147,14 @@ decltype(auto) post(Token&& token) {
         detail::submit_to_own_initiation<detail::submission::post>{}, token);
 }
 /// Calls f() on `ex`, and gives the token its result.
-template <class F, class Executor, class Token>
-requires(execution::executor<Executor>&& std::is_invocable_v<std::decay_t<F>&>) decltype(auto)
-    post(F&& f, const Executor& ex, Token&& token) {
-    using result = std::invoke_result_t<std::decay_t<F>&>;
-    return async_initiate<Token, typename detail::result_signature<result>::type>(
-        detail::submit_call_initiation<detail::submission::post, Executor>{ex}, token,
-        std::forward<F>(f));
+template <detail::function_to_submit F, execution::executor Executor, class Token>
+decltype(auto) post(F&& f, const Executor& ex, Token&& token) {
+    return detail::submit_call<detail::submission::post>(std::forward<F>(f), ex, token);
 }
-template <class F, detail::context_with_executor Context, class Token>
-requires std::is_invocable_v < std::decay_t<F>
-& > decltype(auto) post(F&& f, Context& context, Token&& token) {
+template <detail::function_to_submit F, detail::context_with_executor Context, class Token>
+decltype(auto) post(F&& f, Context& context, Token&& token) {
     return verge::post(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
-
 template <class Executor, class Token>
 requires execution::executor<Executor>
 decltype(auto) dispatch(const Executor& ex, Token&& token) {
@@ -163,6 +169,15 @@ template <class Token>
 decltype(auto) dispatch(Token&& token) {
     return async_initiate<Token, void()>(
         detail::submit_to_own_initiation<detail::submission::dispatch>{}, token);
+}
+/// Calls f() on `ex`, and gives the token its result.
+template <detail::function_to_submit F, execution::executor Executor, class Token>
+decltype(auto) dispatch(F&& f, const Executor& ex, Token&& token) {
+    return detail::submit_call<detail::submission::dispatch>(std::forward<F>(f), ex, token);
+}
+template <detail::function_to_submit F, detail::context_with_executor Context, class Token>
+decltype(auto) dispatch(F&& f, Context& context, Token&& token) {
+    return verge::dispatch(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
 
 template <class Executor, class Token>
@@ -179,6 +194,15 @@ template <class Token>
 decltype(auto) defer(Token&& token) {
     return async_initiate<Token, void()>(
         detail::submit_to_own_initiation<detail::submission::defer>{}, token);
+}
+/// Calls f() on `ex`, and gives the token its result.
+template <detail::function_to_submit F, execution::executor Executor, class Token>
+decltype(auto) defer(F&& f, const Executor& ex, Token&& token) {
+    return detail::submit_call<detail::submission::defer>(std::forward<F>(f), ex, token);
+}
+template <detail::function_to_submit F, detail::context_with_executor Context, class Token>
+decltype(auto) defer(F&& f, Context& context, Token&& token) {
+    return verge::defer(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
 
 }  // namespace verge

@@ -3,51 +3,68 @@
 //     verge::signal_set signals(io, SIGINT, SIGTERM);
 //     signals.async_wait([&](std::error_code error, int number) { io.stop(); });
 //
-// A signal that nobody waits for yet is kept until somebody does.  Each set that has the signal
-// gets it.  While a set has a signal, the library's handler is installed for it, and the one before
-// comes back when the last set gives it up.
+// A signal completes all waits of each set that has it.  One that comes while nobody waits is kept,
+// and the next wait gets it: the lowest number first, each as often as it came.  While a set has a
+// signal, the library's handler is installed for it, and the one before comes back when the last
+// set gives it up.  After a fork, told by io_context::notify_fork, each process has its own.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/signal_set_test.cpp)
 //   ASignalCompletesAWait      ASignalIsKeptUntilSomebodyWaits      EverySetGetsIt
-//   TheOldHandlerComesBack     CancelEndsAWait
+//   OneSignalCompletesAllWaitsOfASet     QueuedSignalsComeInTheOrderOfTheirNumbers
+//   ManyOfOneSignalKeepNoOtherOut        RemoveDropsWhatIsQueued
+//   AForkedChildHasSignalsOfItsOwn       TheOldHandlerComesBack     CancelEndsAWait
 //
 // Thread safety: none, one set; signals may come in any thread.
-// Exceptions: construction and add throw std::system_error.
+// Exceptions: construction, add and remove throw std::system_error.
 
 #pragma once
 
 #include <verge/io/posix/descriptor.hpp>
 
+#include <concepts>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
+#include <signal.h>
+
 namespace verge {
+
+/// What all signal sets have in common.
+class signal_set_base {
+public:
+    /// Of sigaction(2), by whoever is the first to have the signal and to care.
+    enum class flags : int {
+        none = 0,
+        restart = SA_RESTART,
+        no_child_stop = SA_NOCLDSTOP,
+        no_child_wait = SA_NOCLDWAIT,
+        dont_care = -1,  ///< As the others want it; `restart` if there are none.
+    };
+    using flags_t = flags;
+
+    friend constexpr flags operator|(flags a, flags b) noexcept {
+        return static_cast<flags>(static_cast<int>(a) | static_cast<int>(b));
+    }
+    friend constexpr flags operator&(flags a, flags b) noexcept {
+        return static_cast<flags>(static_cast<int>(a) & static_cast<int>(b));
+    }
+
+protected:
+    ~signal_set_base() = default;
+};
 
 namespace detail {
 
-/// A pipe that the signal handler writes into, and the signals of one set.
-class signal_source {
-public:
-    explicit signal_source(scheduler& loop);
-    ~signal_source();
-    signal_source(const signal_source&) = delete;
-    signal_source& operator=(const signal_source&) = delete;
-
-    std::error_code add(int number) noexcept;
-    std::error_code remove(int number) noexcept;
-    void clear() noexcept;
-    [[nodiscard]] io_handle& handle() noexcept { return handle_; }
-
-private:
-    struct channel;
-    channel* channel_;  // of a pool that lives as long as the process: a handler may still write
-    io_handle handle_;
-};
+/// What the signal handler counts in and wakes, for one set.
+struct signal_channel;
 
 struct signal_work {
     static constexpr const char* name = "async_wait";
-    int fd;
+    signal_channel* channel;
+    std::uint64_t began = 0;  // how many signals had been taken then
     int number = 0;
+    std::error_code begin(const io_handle&) noexcept;
     bool attempt(std::error_code& error);
     template <class Home, class Handler>
     void call(Home& home, Handler& handler, std::error_code error) const {
@@ -55,41 +72,78 @@ struct signal_work {
     }
 };
 
+/// The signals of one set.
+class signal_source {
+public:
+    explicit signal_source(scheduler& loop);
+    ~signal_source();
+    signal_source(const signal_source&) = delete;
+    signal_source& operator=(const signal_source&) = delete;
+
+    std::error_code add(int number, signal_set_base::flags how) noexcept;
+    std::error_code remove(int number) noexcept;
+    void clear() noexcept;
+    [[nodiscard]] signal_work wait() noexcept { return {channel_}; }
+    [[nodiscard]] io_handle& handle() noexcept { return handle_; }
+
+private:
+    signal_channel* channel_;  // of a pool that lives as long as the process
+    io_handle handle_;
+};
+
 }  // namespace detail
 
 template <class Executor = any_io_executor>
-class basic_signal_set {
+class basic_signal_set : public signal_set_base {
 public:
     using executor_type = Executor;
 
-    explicit basic_signal_set(const Executor& ex)
+    /// The same set with another executor.
+    template <class Other>
+    struct rebind_executor {
+        using other = basic_signal_set<Other>;
+    };
+
+    /// Of an executor or a context, and of any number of signals.
+    template <std::same_as<int>... Numbers>
+    explicit basic_signal_set(const Executor& ex, Numbers... numbers)
         : executor_(ex),
-          source_(std::make_unique<detail::signal_source>(detail::scheduler_of(ex))) {}
-    template <detail::context_with_executor Context, class... Numbers>
-    explicit basic_signal_set(Context& context, Numbers... numbers)
-        : basic_signal_set(Executor(context.get_executor())) {
+          source_(std::make_unique<detail::signal_source>(detail::scheduler_of(ex))) {
         (add(numbers), ...);
     }
+    template <detail::context_with_executor Context, std::same_as<int>... Numbers>
+    explicit basic_signal_set(Context& context, Numbers... numbers)
+        : basic_signal_set(Executor(context.get_executor()), numbers...) {}
 
     [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
 
-    void add(int number) {
-        if (const std::error_code e = source_->add(number)) throw std::system_error(e, "sigaction");
-    }
-    void add(int number, std::error_code& error) { error = source_->add(number); }
-    void remove(int number) { source_->remove(number); }
+    /// Twice is once.  invalid_argument: no such signal, or another set wants other flags.
+    void add(int number, flags how = flags::dont_care) { check(source_->add(number, how), "add"); }
+    void add(int number, std::error_code& error) { add(number, flags::dont_care, error); }
+    void add(int number, flags how, std::error_code& error) { error = source_->add(number, how); }
+    /// Drops what is queued of this signal.
+    void remove(int number) { check(source_->remove(number), "remove"); }
+    void remove(int number, std::error_code& error) { error = source_->remove(number); }
     void clear() { source_->clear(); }
+    void clear(std::error_code& error) {
+        clear();
+        error.clear();
+    }
     /// Ends pending waits with operation_aborted.
     void cancel() {
         detail::track_operation({"signal_set", &source_->handle(), "cancel"});
         source_->handle().cancel();
+    }
+    void cancel(std::error_code& error) {
+        cancel();
+        error.clear();
     }
 
     /// Calls a handler, void(error_code, int), with the next signal.
     template <class Token = deferred_t>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code, int)>(
-            initiate_wait{executor_, &source_->handle()}, token);
+            initiate_wait{executor_, source_.get()}, token);
     }
 
 private:
@@ -99,12 +153,15 @@ private:
         template <class Handler>
         void operator()(Handler&& handler) const {
             std::decay_t<Handler> own(std::forward<Handler>(handler));
-            detail::begin_io(ex, *to, "signal_set", fd_event::read, detail::signal_work{to->fd()},
-                             own);
+            detail::begin_io(ex, from->handle(), "signal_set", fd_event::read, from->wait(), own);
         }
         Executor ex;
-        detail::io_handle* to;
+        detail::signal_source* from;
     };
+
+    static void check(std::error_code error, const char* what) {
+        if (error) throw std::system_error(error, what);
+    }
 
     Executor executor_;
     std::unique_ptr<detail::signal_source> source_;

@@ -11,9 +11,24 @@
 
 #pragma once
 
+#include <verge/base/clock.hpp>
+
 #include <chrono>
 
 namespace verge {
+
+namespace detail {
+
+/// A duration in whole nanoseconds, rounded up, stopping at the first and the last there is.
+template <class D>
+duration in_nanoseconds(const D& d) {
+    using wide = std::chrono::duration<long double, std::nano>;
+    if (wide(d) >= wide(duration::max())) return duration::max();
+    if (wide(d) <= wide(duration::min())) return duration::min();
+    return std::chrono::ceil<duration>(d);
+}
+
+}  // namespace detail
 
 template <class Clock>
 struct wait_traits {

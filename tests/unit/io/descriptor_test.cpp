@@ -140,6 +140,33 @@ TEST_F(Descriptor, WaitsForReadiness) {
     EXPECT_EQ(ready, 11);
 }
 
+TEST_F(Descriptor, WaitsForErrors) {
+    const auto count = [this](std::error_code e) {
+        EXPECT_FALSE(e);
+        ++calls;
+    };
+    here.async_wait(posix::descriptor::wait_error, count);
+    there.write_some(buffer(std::string_view("no error")));
+    EXPECT_EQ(io.poll(), 0U);
+    there.close();  // both directions hang up
+    EXPECT_EQ(io.run(), 1U);
+
+    io.restart();
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    posix::descriptor in(io, ends[0]);
+    posix::descriptor out(io, ends[1]);
+    out.async_wait(posix::descriptor::wait_error, count);
+    out.async_wait(posix::descriptor::wait_write, count);  // it is not about writing
+    EXPECT_EQ(io.poll(), 1U);
+    in.close();  // nobody reads any more: an error
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(calls, 3);
+    io.restart();
+    out.async_wait(posix::descriptor::wait_error, count);  // it is there already
+    EXPECT_EQ(io.run(), 1U);
+}
+
 TEST_F(Descriptor, CancelEndsWhatIsPending) {
     here.async_read_some(buffer(data), note());
     here.cancel();
@@ -210,6 +237,37 @@ TEST_F(Descriptor, ADestroyedContextDestroysHandlers) {
 }
 
 // ---- sequences of buffers -----------------------------------------------------------------------
+
+TEST_F(Descriptor, ADeferredOperationTakesTheDescriptorWhenItIsLaunched) {
+    posix::descriptor later(io);
+    auto read = later.async_read_some(buffer(data));
+    auto write = later.async_write_some(buffer(std::string_view("out")));
+    auto wait = later.async_wait(posix::descriptor::wait_read);
+    const std::array<mutable_buffer, 2> parts{buffer(data, 1), buffer(data + 1, 63)};
+    auto read_parts = later.async_read_some(parts);
+    later.assign(here.release());
+    std::move(write)(note());
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_FALSE(error);
+    EXPECT_EQ(there.read_some(buffer(data)), 3U);
+    for (auto* op : {&read, static_cast<decltype(&read)>(nullptr)}) {
+        io.restart();
+        there.write_some(buffer(std::string_view("in")));
+        if (op != nullptr) {
+            std::move (*op)(note());
+        } else {
+            std::move(read_parts)(note());
+        }
+        EXPECT_EQ(io.run(), 1U);
+        EXPECT_FALSE(error);
+        EXPECT_EQ(std::string_view(data, bytes), "in");
+    }
+    io.restart();
+    there.write_some(buffer(std::string_view("in")));
+    std::move(wait)([this](std::error_code e) { error = e; });
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_FALSE(error);
+}
 
 TEST(Buffer, SizeAndCopyTakeSequences) {
     char a[3] = {};
@@ -298,6 +356,22 @@ protected:
     char data[64] = {};
 };
 
+TEST_F(Tcp, ObjectsOfAnotherExecutorAreNamedByRebinding) {
+    using executor = io_context::executor_type;
+    posix::descriptor::rebind_executor<executor>::other pipe(io);
+    tcp::socket::rebind_executor<executor>::other client(io);
+    tcp::acceptor::rebind_executor<executor>::other own(io, {ip::address::loopback_v4(), 0});
+    int done = 0;
+    own.async_accept([&](std::error_code error, decltype(client) server) {
+        EXPECT_FALSE(error);
+        EXPECT_TRUE(server.is_open());
+        ++done;
+    });
+    client.async_connect(own.local_endpoint(), [&](std::error_code error) { done += !error; });
+    io.run();
+    EXPECT_EQ(done, 2);
+}
+
 TEST_F(Tcp, ConnectsAndAccepts) {
     tcp::socket client(io);
     tcp::socket server(io);
@@ -319,6 +393,31 @@ TEST_F(Tcp, ConnectsAndAccepts) {
     EXPECT_NE(::fcntl(server.native_handle(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
+TEST_F(Tcp, ADeferredConnectBeginsWhenItIsLaunched) {
+    tcp::socket client(io);
+    auto connect = client.async_connect(at);
+    EXPECT_FALSE(client.is_open());
+    bool connected = false;
+    std::move(connect)([&](std::error_code error) { connected = !error; });
+    EXPECT_TRUE(client.is_open());
+    io.run();
+    EXPECT_TRUE(connected);
+    EXPECT_EQ(client.remote_endpoint(), at);
+}
+
+TEST_F(Tcp, ADeferredAcceptTakesTheDescriptorWhenItIsLaunched) {
+    auto accept = acceptor.async_accept();
+    const int moved = ::fcntl(acceptor.native_handle(), F_DUPFD_CLOEXEC, 500);
+    acceptor.close();
+    acceptor.assign(moved);
+    tcp::socket client(io);
+    client.connect(at);
+    bool accepted = false;
+    std::move(accept)([&](std::error_code error, tcp::socket) { accepted = !error; });
+    io.run();
+    EXPECT_TRUE(accepted);
+}
+
 TEST_F(Tcp, ARefusedConnectionSaysSo) {
     acceptor.close();
     tcp::socket client(io);
@@ -329,6 +428,21 @@ TEST_F(Tcp, ARefusedConnectionSaysSo) {
     tcp::socket blocking(io);
     EXPECT_THROW(blocking.connect(at), std::system_error);
     EXPECT_THROW(static_cast<void>(ip::make_address("nowhere")), std::system_error);
+}
+
+TEST_F(Tcp, UrgentDataEndsAWaitForErrors) {
+    tcp::socket client(io);
+    client.connect(at);
+    tcp::socket server(io);
+    acceptor.async_accept([&](std::error_code, tcp::socket s) { server = std::move(s); });
+    io.run();
+    io.restart();
+    bool done = false;
+    server.async_wait(tcp::socket::wait_error, [&](std::error_code error) { done = !error; });
+    EXPECT_EQ(io.poll(), 0U);
+    ASSERT_EQ(::send(client.native_handle(), "!", 1, MSG_OOB), 1);
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_TRUE(done);
 }
 
 TEST_F(Tcp, AHalfClosedPeerIsEof) {
@@ -374,6 +488,53 @@ TEST_F(Tcp, WithTimeoutEndsAnIdleRead) {
                  1ms)([&](std::error_code error, std::size_t) { seen = error; });
     io.run();
     EXPECT_EQ(seen, error::timed_out);
+}
+
+TEST_F(Tcp, ConnectSaysThatDescriptorsRanOut) {
+    tcp::socket client(io);
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int lowest = ::dup(0);  // the next number there is
+    ::close(lowest);
+    const rlimit none{static_cast<rlim_t>(lowest), before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    std::error_code seen;
+    client.async_connect(at, [&](std::error_code error) { seen = error; });
+    io.run();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(seen, error::no_descriptors);
+}
+
+TEST_F(Tcp, MemoryRefusedLeavesNoDescriptorBehind) {
+    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
+    const auto lowest = [] {
+        const int fd = ::dup(0);
+        ::close(fd);
+        return fd;
+    };
+    const int free = lowest();
+    int calls = 0;
+    std::error_code seen;
+    for (int nth = 1; calls == 0 || seen; ++nth) {
+        tcp::socket client(io);
+        std::function<void(std::error_code)> handler = [&](std::error_code error) {
+            ++calls;
+            seen = error;
+        };
+        try {
+            const failing_new refuse(nth);
+            client.async_connect(at, std::move(handler));
+        } catch (const std::bad_alloc&) {
+            EXPECT_EQ(lowest(), free);
+            continue;
+        }
+        io.run();
+        io.restart();
+        if (!seen) break;
+        EXPECT_EQ(seen, std::errc::not_enough_memory);
+        EXPECT_EQ(lowest(), free);
+    }
+    EXPECT_GE(calls, 2);
 }
 
 TEST_F(Tcp, AcceptSaysThatDescriptorsRanOut) {

@@ -6,6 +6,7 @@
 #include <verge/io/post.hpp>
 #include <verge/io/strand.hpp>
 #include <verge/io/thread_pool.hpp>
+#include <verge/io/use_future.hpp>
 
 #include <string>
 #include <vector>
@@ -219,6 +220,29 @@ TEST(Post, AResultIsPassedOn) {
     EXPECT_EQ(result, 0);
     EXPECT_EQ(home.run(), 1U);
     EXPECT_EQ(result, 42);
+}
+
+TEST(Post, DispatchAndDeferPassAResultOnToo) {
+    io_context io;
+    io_context home;
+    int result = 0;
+    int later = 0;
+    bool done = false;
+    post(io, [&] {
+        dispatch([] { return 42; }, io, bind_executor(home, [&](int value) { result = value; }));
+        EXPECT_EQ(home.poll(), 1U);  // the function was called at once
+        EXPECT_EQ(result, 42);
+        defer([] { return 7; }, io.get_executor(), [&](int value) { later = value; });
+        dispatch([] {}, io.get_executor(), [&] { done = true; });
+        EXPECT_TRUE(done);
+        EXPECT_EQ(later, 0);
+    });
+    std::future<int> outside = dispatch([] { return 1; }, io, use_future);
+    defer([] {}, io, [&] { done = false; });
+    EXPECT_EQ(io.run(), 4U);
+    EXPECT_EQ(later, 7);
+    EXPECT_FALSE(done);
+    EXPECT_EQ(outside.get(), 1);
 }
 
 TEST(Associated, BindersNestAndPassOn) {

@@ -279,6 +279,30 @@ TEST_P(IoContext, ContextsMayBeMadeWithAnAllocator) {
 
 // As options::run_on of a timer thread: a slow handler of the loop delays no other timer, and what
 // the loop has not begun can still be cancelled.
+// A clock that jumps when it has been looked at twice.
+struct jumping_clock {
+    using duration = std::chrono::seconds;
+    using rep = duration::rep;
+    using period = duration::period;
+    using time_point = std::chrono::time_point<jumping_clock>;
+    static time_point now() noexcept { return time_point(++looks < 3 ? 0s : 1h); }
+    static inline int looks = 0;
+};
+
+TEST(IoContextClocks, AClockOfItsOwnIsLookedAtAgain) {
+    io_context io;
+    auto guard = make_work_guard(io);
+    jumping_clock::looks = 1;
+    EXPECT_EQ(io.run_until(jumping_clock::time_point(1h)), 0U);
+    EXPECT_EQ(io.run_one_until(jumping_clock::time_point(1h)), 0U);
+    EXPECT_EQ(io.run_until(std::chrono::system_clock::time_point::min()), 0U);
+    EXPECT_FALSE(io.stopped());
+    guard.reset();
+    EXPECT_EQ(io.run_until(std::chrono::system_clock::time_point::max()), 0U);
+    EXPECT_EQ(io.run_for(std::chrono::hours::max()), 0U);
+    EXPECT_EQ(io.run_for(std::chrono::hours::min()), 0U);
+}
+
 TEST(IoContextThreads, RunsTheCallbacksOfATimerThread) {
     io_context io;
     auto guard = make_work_guard(io);

@@ -62,6 +62,18 @@ TEST(PeriodicTimer, DelayStartsANewPhase) {
     EXPECT_GE(missed, 3U);
 }
 
+TEST(PeriodicTimer, ADeferredWaitBeginsWhenItIsLaunched) {
+    io_context io;
+    periodic_timer timer(io, 1ns);
+    timer.async_wait([](std::error_code) {});
+    EXPECT_EQ(io.run(), 1U);
+    const time_point last = timer.expiry();
+    auto next = timer.async_wait();
+    EXPECT_EQ(timer.expiry(), last);
+    std::move(next)([](std::error_code) {});
+    EXPECT_GT(timer.expiry(), last);
+}
+
 TEST(PeriodicTimer, ACancelledTickStaysDue) {
     io_context io;
     periodic_timer timer(io, 1h);

@@ -180,6 +180,55 @@ TYPED_TEST(Timers, MaxNeverComes) {
     EXPECT_EQ(timer.expiry(), TypeParam::time_point::max());
 }
 
+TYPED_TEST(Timers, MaxSitsInNoQueue) {
+    const auto slots = [&] { return this->io.loop().use_reactor().timers().stats().pending; };
+    TypeParam timer(this->io, 1h);
+    timer.async_wait(this->note('a'));
+    EXPECT_EQ(timer.expires_at(TypeParam::time_point::max()), 1U);
+    timer.async_wait(this->note('b'));
+    timer.async_wait(this->note('c'));
+    EXPECT_EQ(slots(), 0U);  // not even the one of the first wait
+    cancellation_signal signal;
+    timer.async_wait(bind_cancellation_slot(signal.slot(), this->note('d')));
+    signal.emit(cancellation_type::total);
+    EXPECT_EQ(timer.cancel_one(), 1U);
+    EXPECT_EQ(this->io.poll(), 3U);
+    EXPECT_EQ(this->log, "a!d!b!");
+    EXPECT_FALSE(this->io.stopped());  // c is pending
+
+    TypeParam next(std::move(timer));
+    EXPECT_EQ(next.expiry(), TypeParam::time_point::max());
+    EXPECT_EQ(timer.cancel(), 0U);  // NOLINT: a moved-from timer may be used again
+    next.async_wait(bind_cancellation_slot(signal.slot(), this->note('e')));
+    next.async_wait(this->note('f'));
+    TypeParam last(this->io);
+    last = std::move(next);
+    signal.emit(cancellation_type::total);
+    EXPECT_EQ(slots(), 0U);
+    EXPECT_EQ(last.expires_after(0ms), 2U);
+    last.async_wait(this->note('g'));
+    EXPECT_EQ(this->io.run(), 4U);
+    EXPECT_EQ(this->log, "a!d!b!e!c!f!g");
+}
+
+TYPED_TEST(Timers, ManyThatNeverComeEndInAnyOrder) {
+    std::vector<std::unique_ptr<TypeParam>> timers;
+    for (int i = 0; i < 5; ++i) {
+        timers.push_back(std::make_unique<TypeParam>(this->io, TypeParam::time_point::max()));
+        timers.back()->async_wait(this->note(static_cast<char>('a' + i)));
+    }
+    timers[2].reset();             // in the middle
+    timers[4].reset();             // the last
+    timers[0]->expires_after(0s);  // the first
+    timers[1]->cancel();           // stays without a wait
+    timers[1].reset();
+    timers[1] = std::move(timers[3]);
+    EXPECT_EQ(this->io.poll(), 4U);
+    EXPECT_EQ(this->log, "c!e!a!b!");
+    EXPECT_EQ(timers[1]->cancel(), 1U);
+    EXPECT_EQ(this->io.run(), 1U);
+}
+
 TYPED_TEST(Timers, MinIsDue) {
     TypeParam timer(this->io, TypeParam::time_point::min());
     timer.async_wait(this->note('a'));
@@ -627,7 +676,9 @@ TEST(Timer, OneTimerMayBeUsedByManyThreads) {
             for (int i = 0; i < 3000; ++i) {
                 switch ((t + i) % 3) {
                     case 0:
-                        cancelled += timer.expires_after(std::chrono::microseconds(i % 50));
+                        cancelled += i % 5 == 0
+                                         ? timer.expires_at(steady_timer::time_point::max())
+                                         : timer.expires_after(std::chrono::microseconds(i % 50));
                         break;
                     case 1:
                         cancelled += timer.cancel();

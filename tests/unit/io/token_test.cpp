@@ -10,10 +10,14 @@
 #include <verge/io/strand.hpp>
 #include <verge/io/use_future.hpp>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace verge {
 
@@ -49,6 +53,20 @@ auto async_divide(io_context& io, int a, int b, Token&& token) {
         },
         token, a, b);
 }
+
+// Virtual time.
+struct game_clock {
+    using duration = std::chrono::milliseconds;
+    using rep = duration::rep;
+    using period = duration::period;
+    using time_point = std::chrono::time_point<game_clock>;
+    static time_point now() noexcept { return current; }
+    static inline time_point current{};
+};
+struct look_often {
+    static game_clock::duration to_wait_duration(const game_clock::duration&) { return {}; }
+    static game_clock::duration to_wait_duration(const game_clock::time_point&) { return {}; }
+};
 
 class Token : public testing::Test {
 protected:
@@ -96,6 +114,31 @@ TEST_F(Token, DeferredFunctionsMakeOneOperation) {
     std::move(both)([&](std::error_code, int q, int) { result = q; });
     io.run();
     EXPECT_EQ(result, 5);
+}
+
+TEST_F(Token, DeferredValuesAndConditionsAreOperations) {
+    int seen = 0;
+    deferred.values(1, std::string("two"))(
+        [&](int one, const std::string& two) { seen = one + static_cast<int>(two.size()); });
+    EXPECT_EQ(seen, 4);
+
+    const auto or_zero = [this](int a, int b) {
+        return deferred([this, a, b](std::error_code) {
+            return deferred.when(b != 0)
+                .then(async_divide(io, a, b, deferred))
+                .otherwise(deferred.values(std::error_code(), 0, 0));
+        });
+    };
+    int quotient = -1;
+    const auto note = [&](std::error_code, int q, int) { quotient = q; };
+    timer.async_wait(or_zero(7, 2))(note);
+    io.run();
+    EXPECT_EQ(quotient, 3);
+    io.restart();
+    const auto wait = timer.async_wait(deferred);
+    wait | or_zero(7, 0) | note;  // also of one that is kept
+    io.run();
+    EXPECT_EQ(quotient, 0);
 }
 
 TEST_F(Token, UseFutureGivesResultsAndErrors) {
@@ -229,6 +272,148 @@ TEST_F(Token, CancelAtTakesATime) {
     EXPECT_EQ(error, error::operation_aborted);
 }
 
+// An operation that only says how it was cancelled.
+struct initiate_be_cancelled {
+    using executor_type = io_context::executor_type;
+    [[nodiscard]] executor_type get_executor() const noexcept { return io->get_executor(); }
+    template <class Handler>
+    void operator()(Handler handler) const {
+        auto slot = get_associated_cancellation_slot(handler);
+        auto own = std::make_shared<Handler>(std::move(handler));
+        slot.assign([io = io, own, guard = make_work_guard(*io)](cancellation_type type) {
+            post(*io, [own, type] { std::move (*own)(error::operation_aborted, type); });
+        });
+    }
+    io_context* io;
+};
+template <class Token>
+auto async_be_cancelled(io_context& io, Token&& token) {
+    return async_initiate<Token, void(std::error_code, cancellation_type)>(
+        initiate_be_cancelled{&io}, token);
+}
+
+TEST_F(Token, CancelAfterTakesACancellationType) {
+    steady_timer given(io);
+    const auto soon = now() + 1ms;
+    std::vector<cancellation_type> types;
+    const auto note = [&](std::error_code, cancellation_type type) { types.push_back(type); };
+    constexpr auto partial = cancellation_type::partial;
+    constexpr auto total = cancellation_type::total;
+    const auto check = [&](auto&& token, cancellation_type expected) {
+        types.clear();
+        io.restart();
+        if constexpr (std::is_same_v<decltype(async_be_cancelled(io, std::move(token))), void>) {
+            async_be_cancelled(io, std::move(token));
+        } else {
+            async_be_cancelled(io, std::move(token))(note);  // deferred
+        }
+        io.run();
+        EXPECT_EQ(types, std::vector{expected});
+    };
+    check(cancel_after(1ms, note), cancellation_type::terminal);
+    check(cancel_after(1ms, partial, note), partial);
+    check(cancel_after(1ms, total), total);
+    check(cancel_after(1ms, total)(note), total);
+    check(cancel_at(soon, note), cancellation_type::terminal);
+    check(cancel_at(soon, partial, note), partial);
+    check(cancel_at(soon, total), total);
+    check(cancel_at(soon, total)(note), total);
+    check(cancel_at(std::chrono::system_clock::now() + 1ms, partial, note), partial);
+    check(cancel_after(given, 1ms, note), cancellation_type::terminal);
+    check(cancel_after(given, 1ms, partial, note), partial);
+    check(cancel_after(given, 1ms), cancellation_type::terminal);
+    check(cancel_after(given, 1ms, total)(note), total);
+    check(cancel_at(given, soon, note), cancellation_type::terminal);
+    check(cancel_at(given, soon, partial, note), partial);
+    check(cancel_at(given, soon, total), total);
+    check(cancel_at(given, soon, total)(note), total);
+}
+
+TEST_F(Token, AGivenTimerIsSetAndCancelled) {
+    steady_timer given(io, time_point::max());
+    bool ended = false;
+    given.async_wait([&](std::error_code) { ended = true; });
+    timer.expires_after(0ms);
+    timer.async_wait(cancel_after(given, 1h, [](std::error_code e) { EXPECT_FALSE(e); }));
+    EXPECT_LT(given.expiry(), now() + 2h);  // a new expiry, which ended the wait before
+    EXPECT_EQ(io.run(), 3U);
+    EXPECT_TRUE(ended);
+    EXPECT_EQ(given.cancel(), 0U);
+}
+
+TEST_F(Token, TheTimeOfADeferredOperationRunsFromItsLaunch) {
+    game_clock::current = {};
+    basic_waitable_timer<game_clock, look_often> given(io);
+    timer.expires_after(1h);
+    auto wait = timer.async_wait(cancel_after(given, 1s));
+    game_clock::current += 1h;
+    std::error_code error;
+    std::move(wait)([&](std::error_code e) { error = e; });
+    EXPECT_EQ(given.expiry(), game_clock::current + 1s);
+    EXPECT_EQ(io.poll(), 0U);
+    game_clock::current += 1s;
+    io.run();
+    EXPECT_EQ(error, error::operation_aborted);
+    // One that never ends takes no time at all.
+    timer.expires_after(0ms);
+    io.restart();
+    timer.async_wait(
+        cancel_after(std::chrono::hours::max(), [&](std::error_code e) { error = e; }));
+    io.run();
+    EXPECT_FALSE(error);
+}
+
+TEST_F(Token, AnOperationThatThrowsLeavesNoTimeLimitBehind) {
+    const auto refuse = [](auto&& token) {
+        return async_initiate<decltype(token), void(std::error_code)>(
+            [](auto) { throw std::bad_alloc(); }, token);
+    };
+    EXPECT_THROW(refuse(cancel_after(timer, 1h, [](std::error_code) { FAIL(); })), std::bad_alloc);
+    EXPECT_EQ(io.run(), 1U);  // the timer's own handler, which says nothing
+}
+
+// What adapts a token says where the operation is, so that a time limit inside finds it.
+TEST_F(Token, AdaptersKeepTheExecutorOfTheOperation) {
+    timer.expires_after(1h);
+    int aborted = 0;
+    const auto note = [&](std::error_code e) { aborted += e == error::operation_aborted ? 1 : 0; };
+    timer.async_wait(as_tuple(
+        cancel_after(1ms, [&](std::tuple<std::error_code> result) { note(std::get<0>(result)); })));
+    timer.async_wait(bind_executor(make_strand(io), cancel_after(1ms, note)));
+    timer.async_wait(bind_allocator(std::allocator<char>(), cancel_after(1ms, note)));
+    timer.async_wait(cancel_after(1h, cancel_after(1ms, note)));
+    timer.async_wait(cancel_after(1ms, cancel_after(1h, note)));
+    std::error_code redirected;
+    timer.async_wait(redirect_error(cancel_after(1ms, [&] { note(redirected); }), redirected));
+    steady_timer soon(io);
+    int timed_out = 0;
+    const auto late = [&](std::error_code e) { timed_out += e == error::timed_out ? 1 : 0; };
+    with_timeout(timer.async_wait(bind_executor(io, deferred)), 1ms)(late);
+    with_timeout(timer.async_wait(deferred([&](std::error_code) { return soon.async_wait(); })),
+                 1ms)(late);
+    with_timeout(timer.async_wait(cancel_after(1h)), 1ms)(late);
+    io.run();
+    EXPECT_EQ(aborted, 6);
+    EXPECT_EQ(timed_out, 2);  // the second wait of the pair was in time
+}
+
+TEST_F(Token, AReferenceToAHandlerHasWhatThatHas) {
+    timer.expires_after(1h);
+    cancellation_signal signal;
+    allocation_count count;
+    std::error_code error;
+    auto handler = bind_cancellation_slot(
+        signal.slot(),
+        bind_allocator(counting_allocator<char>(count), [&](std::error_code e) { error = e; }));
+    timer.async_wait(std::ref(handler));
+    EXPECT_EQ(count.live, 1);
+    EXPECT_TRUE(signal.slot().has_handler());
+    signal.emit(cancellation_type::total);
+    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(error, error::operation_aborted);
+    EXPECT_EQ(count.live, 0);
+}
+
 TEST_F(Token, AnOuterSlotStillWorks) {
     timer.expires_after(1h);
     cancellation_signal signal;
@@ -296,6 +481,25 @@ TEST(Cancellation, ASlotHoldsOneHandler) {
     EXPECT_EQ(calls, 10);
 }
 
+TEST(Cancellation, AStateMayEndBeforeItsSlot) {
+    cancellation_signal outer;
+    { const cancellation_state state(outer.slot()); }
+    outer.emit(cancellation_type::terminal);
+}
+
+TEST(Cancellation, AStateHasAFilterEachWay) {
+    cancellation_signal outer;
+    const cancellation_state state(outer.slot(), enable_total_cancellation(),
+                                   enable_terminal_cancellation());
+    cancellation_type seen = cancellation_type::none;
+    state.slot().assign([&](cancellation_type type) { seen = type; });
+    outer.emit(cancellation_type::total);
+    EXPECT_EQ(state.cancelled(), cancellation_type::total);  // remembered
+    EXPECT_EQ(seen, cancellation_type::none);                // and not passed on
+    outer.emit(cancellation_type::terminal);
+    EXPECT_EQ(seen, cancellation_type::terminal);
+}
+
 TEST(Cancellation, AStateFiltersAndRemembers) {
     cancellation_signal outer;
     cancellation_state state(outer.slot(), enable_partial_cancellation());
@@ -329,6 +533,11 @@ TEST(Error, CodesAreThoseOfTheSystem) {
     EXPECT_EQ(std::error_code(error::timed_out), std::errc::timed_out);
     EXPECT_NE(std::error_code(error::eof), std::error_code(error::not_found));
     EXPECT_EQ(std::error_code(error::eof).message(), "End of file");
+    EXPECT_EQ(std::error_code(error::already_connected), std::errc::already_connected);
+    EXPECT_NE(std::error_code(error::already_open), std::errc::already_connected);
+    EXPECT_EQ(std::error_code(error::already_open).message(), "Already open");
+    EXPECT_EQ(std::error_code(error::no_memory), std::errc::not_enough_memory);
+    EXPECT_EQ(std::error_code(error::network_unreachable), std::errc::network_unreachable);
 }
 
 TEST(UseFuture, OfAFunctionGivesWhatItReturns) {

@@ -4,9 +4,10 @@
 // is an ordered map under a lock, with one alarm for the earliest: a timer of the service, or, for
 // CLOCK_REALTIME and CLOCK_BOOTTIME, the reactor's timerfd of that clock, which also tells when the
 // date was set.  Whatever wakes it, it asks the clock, completes what is due, and sets the alarm.
+// Timers whose time never comes are in a list instead.
 //
 // Invariants
-//   K1  The map, the timers in it and their waits change under lock_ only.
+//   K1  The map, the list, the timers in them and their waits change under the lock only.
 //   K2  The alarm is not later than the earliest expiry as the clock ran when it was set.
 
 #pragma once
@@ -14,6 +15,7 @@
 #include <verge/base/clock.hpp>
 #include <verge/driver/reactor.hpp>
 #include <verge/io/detail/scheduler.hpp>
+#include <verge/io/detail/timer_list.hpp>
 #include <verge/io/detail/timer_service.hpp>
 #include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/wait_traits.hpp>
@@ -105,13 +107,17 @@ public:
 
 private:
     friend queue_type;
+    friend class timer_list<clock_timer>;
     using map = std::multimap<typename Clock::time_point, clock_timer*>;
     typename Clock::time_point expiry_{};
     wait_ring waits_;
     bool has_slots_ = false;
     bool armed_ = false;            // at_ is valid
+    bool listed_ = false;           // prev_ and next_ are
     typename map::node_type node_;  // not armed: kept for the next time
     typename map::iterator at_{};
+    clock_timer* prev_ = nullptr;
+    clock_timer* next_ = nullptr;
 };
 
 template <class Clock, class Traits>
@@ -205,7 +211,7 @@ private:
         const bool is_first = t.waits_.empty();
         if (is_first) insert(t);
         try {
-            if (t.at_ == map_.begin()) set_alarm();
+            if (t.armed_ && t.at_ == map_.begin()) set_alarm();
         } catch (...) {
             if (is_first) remove(t);
             throw;
@@ -221,19 +227,23 @@ private:
 
     // Under the lock, as all below: memory for the map, once a timer.
     static void prepare(timer& t) {
-        if (t.armed_ || !t.node_.empty()) return;
+        if (t.armed_ || t.listed_ || !t.node_.empty()) return;
         map one;
         one.emplace(clock_time{}, &t);
         t.node_ = one.extract(one.begin());
     }
-    // Also for a time that never comes: the end of the context must find its waits.
     void insert(timer& t) {
+        if (t.expiry_ == (clock_time::max)()) {
+            t.listed_ = true;
+            return never_.push(t);
+        }
         t.node_.key() = t.expiry_;
         t.node_.mapped() = &t;
         t.at_ = map_.insert(std::move(t.node_));
         t.armed_ = true;
     }
     void remove(timer& t) {
+        if (std::exchange(t.listed_, false)) return never_.remove(t);
         if (!std::exchange(t.armed_, false)) return;
         t.node_ = map_.extract(t.at_);
     }
@@ -260,7 +270,6 @@ private:
     std::optional<next_look> next() override {
         if (map_.empty()) return std::nullopt;
         const clock_time first = map_.begin()->first;
-        if (first == (clock_time::max)()) return std::nullopt;
         const clock_time now = Clock::now();
         next_look look{duration::zero(), duration::max()};
         if (first > now) {
@@ -274,18 +283,10 @@ private:
         look.expiry = in_nanoseconds(first.time_since_epoch());
         return look;
     }
-    template <class D>
-    static duration in_nanoseconds(const D& d) {
-        using wide = std::chrono::duration<long double, std::nano>;
-        if (wide(d) >= wide(duration::max())) return duration::max();
-        if (wide(d) <= wide(duration::min())) return duration::min();
-        return std::chrono::ceil<duration>(d);
-    }
 
     void take_due(ready_sink& to) override {
         while (!map_.empty()) {
-            const clock_time first = map_.begin()->first;
-            if (first == (clock_time::max)() || first > Clock::now()) return;
+            if (map_.begin()->first > Clock::now()) return;
             const std::size_t count = take(*map_.begin()->second, to.ready, false);
             to.count += count;
             to.finished += static_cast<std::ptrdiff_t>(count);
@@ -294,9 +295,12 @@ private:
     void take_all(op_queue& to) override {
         while (!map_.empty())
             take(*map_.begin()->second, to, false);
+        while (timer* const t = never_.front())
+            take(*t, to, false);
     }
 
     map map_;
+    timer_list<timer> never_;  // with an expiry that never comes
 };
 
 }  // namespace detail

@@ -76,7 +76,7 @@ public:
     io_handle& operator=(const io_handle&) = delete;
 
     /// Takes over a descriptor, and makes it non-blocking.  On an error it is still the caller's.
-    std::error_code assign(int fd);
+    std::error_code assign(int fd, reactor::after_fork then = reactor::after_fork::shared) noexcept;
     /// Ends what is pending and closes.
     std::error_code close() noexcept;
     /// Ends what is pending and gives the descriptor up; -1 if there is none.
@@ -88,6 +88,8 @@ public:
 
     /// Begins an operation; with bad_descriptor if it is not open.
     void start(fd_event event, io_operation& op);
+    /// One that has failed at its beginning: it completes with its error.
+    void fail(io_operation& op) noexcept;
 
 private:
     scheduler& loop_;
@@ -142,8 +144,8 @@ struct cancel_io {
     }
 };
 
-/// `Work` is what is tried: bool attempt(std::error_code&), call(home, handler, error), and its
-/// name.
+/// `Work` is what is tried: its name; begin(io_handle&), when the operation is launched, which may
+/// fail; bool attempt(std::error_code&); call(home, handler, error).
 template <class Work, class Handler, class Home>
 class io_with_handler final : public io_operation {
     using allocator = associated_allocator_t<Handler>;
@@ -163,6 +165,7 @@ public:
           home_(handler, args...),
           handler_(std::move(handler)) {}
     [[nodiscard]] const Handler& handler() const noexcept { return handler_; }
+    [[nodiscard]] Work& work() noexcept { return work_; }
 
 private:
     static bool try_it(fd_operation& base) {
@@ -247,7 +250,12 @@ void begin_io(const Executor& ex, io_handle& handle, const char* object, fd_even
                 }
             }
         }
-        handle.start(event, *op);
+        op->error = op->work().begin(handle);
+        if (op->error) {
+            handle.fail(*op);
+        } else {
+            handle.start(event, *op);
+        }
     };
     if constexpr (std::is_same_v<own, Executor>) {
         if (called_by_loop(ex) && verge::get_associated_executor(handler, ex) == ex) {
@@ -262,24 +270,32 @@ void begin_io(const Executor& ex, io_handle& handle, const char* object, fd_even
 
 // ---- what is tried ------------------------------------------------------------------------------
 
-struct wait_work {
+/// Takes the descriptor's number when the operation is launched.
+struct fd_work {
+    int fd = -1;
+    std::error_code begin(const io_handle& handle) noexcept {
+        fd = handle.fd();
+        return {};
+    }
+};
+
+struct wait_work : fd_work {
     static constexpr const char* name = "async_wait";
-    int fd;
-    fd_event event;
+    explicit wait_work(fd_event what) noexcept : event(what) {}
     bool attempt(std::error_code&) const { return is_ready_now(fd, event); }
     template <class Home, class Handler>
     void call(Home& home, Handler& handler, std::error_code error) const {
         home(handler, error);
     }
+    fd_event event;
 };
 /// A transfer of bytes.  `Once` tries it once.
 template <class Once>
-struct transfer_work {
+struct transfer_work : fd_work {
     static constexpr const char* name = Once::name;
-    Once once;
-    std::size_t bytes = 0;
+    explicit transfer_work(Once what) : once(std::move(what)) {}
     bool attempt(std::error_code& error) {
-        const io_result got = once();
+        const io_result got = once(fd);
         error = got.error;
         bytes = got.bytes;
         return !got.would_block;
@@ -288,34 +304,32 @@ struct transfer_work {
     void call(Home& home, Handler& handler, std::error_code error) const {
         home(handler, error, bytes);
     }
+    Once once;
+    std::size_t bytes = 0;
 };
 
 struct read_once {
     static constexpr const char* name = "async_read_some";
-    int fd;
     mutable_buffer to;
-    io_result operator()() const noexcept { return read_some(fd, to.data(), to.size()); }
+    io_result operator()(int fd) const noexcept { return read_some(fd, to.data(), to.size()); }
 };
 struct write_once {
     static constexpr const char* name = "async_write_some";
-    int fd;
     const_buffer from;
-    io_result operator()() const noexcept { return write_some(fd, from.data(), from.size()); }
+    io_result operator()(int fd) const noexcept { return write_some(fd, from.data(), from.size()); }
 };
 /// With a sequence of buffers, which is kept: what they refer to is the user's.
 template <class Sequence>
 struct read_sequence_once {
     static constexpr const char* name = read_once::name;
-    int fd;
     Sequence to;
-    io_result operator()() const noexcept { return read_some(fd, gathered(to).parts()); }
+    io_result operator()(int fd) const noexcept { return read_some(fd, gathered(to).parts()); }
 };
 template <class Sequence>
 struct write_sequence_once {
     static constexpr const char* name = write_once::name;
-    int fd;
     Sequence from;
-    io_result operator()() const noexcept { return write_some(fd, gathered(from).parts()); }
+    io_result operator()(int fd) const noexcept { return write_some(fd, gathered(from).parts()); }
 };
 
 }  // namespace verge::detail

@@ -11,6 +11,7 @@
 #include <verge/io/thread_pool.hpp>
 #include <verge/io/wait_traits.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <type_traits>
@@ -28,9 +29,8 @@ duration wait_in_nanoseconds(const typename Clock::time_point& until,
     const wide left = wide(until.time_since_epoch()) - wide(now.time_since_epoch());
     const auto limited =
         left >= wide((Clock::duration::max)()) ? (Clock::duration::max)() : until - now;
-    const auto wait = Traits::to_wait_duration(limited);
-    return wide(wait) >= wide(std::chrono::hours(24)) ? duration(std::chrono::hours(24))
-                                                      : std::chrono::ceil<duration>(wait);
+    return std::min<duration>(in_nanoseconds(Traits::to_wait_duration(limited)),
+                              std::chrono::hours(24));
 }
 
 template <class T>

@@ -13,6 +13,8 @@
 //   no slot  id is empty; no waits
 //   slot     id names it; waits or none.  With waits and covered, it is armed for the expiry or
 //            before.
+//   listed   its expiry never comes: no slot, no place in a queue; waits or none.  It is in a list
+//            of the service, from which the end of the context takes its waits.
 //
 // Invariants
 //   W1  Who empties the ring, or takes a wait out, decides how these waits end: exactly one end.
@@ -22,9 +24,11 @@
 //       reactor that had begun it has ended it.  It holds the address only between begin() and
 //       end(), where it takes no user's lock.
 //   W4  A wait is counted as the scheduler's work from wait() until that has it in a queue.
-//   W5  Setting the expiry is cancel(), then a store.  A wait that begins at that very moment in
-//       another thread has the old expiry or the new one; who can tell the order gets what he says.
-// Locks: the timer's, then the shard's, then (to set the timerfd) the reactor's.
+//   W5  A new expiry and the end of the waits for the old one are one change under the lock, so a
+//       wait that begins at that moment in another thread is ended, or is for the new expiry.
+//   W6  A listed timer's id and expiry are the links of the list, which change under its lock;
+//       with waits and expiry `never` a timer is listed.
+// Locks: the timer's, then the list's, or the shard's and then (to set the timerfd) the reactor's.
 
 #pragma once
 
@@ -33,10 +37,10 @@
 #include <verge/base/timer_id.hpp>
 #include <verge/driver/reactor.hpp>
 #include <verge/io/detail/scheduler.hpp>
+#include <verge/io/detail/timer_list.hpp>
 #include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/execution_context.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -52,14 +56,23 @@ public:
 
 private:
     friend class timer_service;
-    spin_lock lock_;
-    bool has_slots_ = false;  // a wait has a cancellation slot
-    // Written under the lock, but for an idle timer's new expiry: see expires_at().
-    std::atomic<bool> covered_{false};  // the slot, if any, is armed for no later than expiry_
-    std::atomic<bool> pending_{false};  // there are waits
-    std::atomic<std::uint8_t> slack_bits_{0};  // 2^that is the slack, in nanoseconds; 0: none
-    std::atomic<time_point::rep> expiry_{0};
-    timer_id id_;
+    friend class timer_list<loop_timer>;
+    [[nodiscard]] time_point expiry() const noexcept { return listed_ ? never : expiry_; }
+    [[nodiscard]] timer_id id() const noexcept { return listed_ ? timer_id() : id_; }
+
+    mutable spin_lock lock_;
+    bool has_slots_ = false;       // under lock_, as all below: a wait has a cancellation slot
+    bool covered_ = false;         // listed, or the slot is armed for no later than the expiry
+    bool listed_ = false;          // the links are valid, and not expiry_ and id_
+    std::uint8_t slack_bits_ = 0;  // 2^that is the slack, in nanoseconds; 0: none
+    union {
+        time_point expiry_ = {};
+        loop_timer* next_;  // under the list's lock
+    };
+    union {
+        timer_id id_ = {};
+        loop_timer* prev_;  // under the list's lock
+    };
     wait_ring waits_;
 };
 
@@ -95,8 +108,11 @@ private:
     void shutdown() override;
     static std::size_t take(loop_timer& timer, op_queue& to, bool aborted) noexcept;
     static void end_one(loop_timer& timer, wait_operation* op, op_queue& to) noexcept;
-    static void set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept;
-    static time_point expiry_of(const loop_timer& timer) noexcept;
+    void set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept;
+    [[gnu::noinline]] std::size_t end_and_expire_at(loop_timer& timer, time_point expiry,
+                                                    duration slack) noexcept;
+    [[gnu::cold]] void list(loop_timer& timer) noexcept;
+    [[gnu::cold]] void unlist(loop_timer& timer) noexcept;
     [[nodiscard]] bool try_wait(loop_timer& timer, wait_operation* op, bool has_slot);
     [[nodiscard]] timer_id slot_of(loop_timer& timer) const noexcept;
     [[nodiscard]] bool arm(loop_timer& timer);
@@ -106,6 +122,8 @@ private:
     reactor& reactor_;
     const bool locked_;    // not with concurrency_hint_unsafe: then no timer's lock is taken
     bool closed_ = false;  // by the destruction of the context
+    spin_lock list_lock_;
+    timer_list<loop_timer> listed_;  // under list_lock_
 };
 
 }  // namespace verge::detail

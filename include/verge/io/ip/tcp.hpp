@@ -98,25 +98,26 @@ private:
 
 namespace detail {
 
-struct accept_work {
-    int fd;
+struct accept_work : fd_work {
     int accepted = -1;
     bool attempt(std::error_code& error);
 };
 struct connect_work {
     static constexpr const char* name = "async_connect";
-    int fd;
-    std::error_code begun;  // of connect(2) itself
-    bool pending;
+    explicit connect_work(const ip::tcp_endpoint& remote) noexcept : to(remote) {}
+    /// Opens the handle, if it is not open, and connects.
+    std::error_code begin(io_handle& handle) noexcept;
     bool attempt(std::error_code& error);
     template <class Home, class Handler>
     void call(Home& home, Handler& handler, std::error_code error) const {
         home(handler, error);
     }
+    ip::tcp_endpoint to;
+    int fd = -1;
+    bool pending = false;  // connect(2) goes on
 };
 
 [[nodiscard]] int open_socket(int family, std::error_code& error) noexcept;
-[[nodiscard]] connect_work begin_connect(int fd, const ip::tcp_endpoint& to) noexcept;
 [[nodiscard]] std::error_code bind_and_listen(int fd, const ip::tcp_endpoint& at, bool reuse,
                                               int backlog) noexcept;
 [[nodiscard]] std::error_code endpoint_of(int fd, bool remote, ip::tcp_endpoint& to) noexcept;
@@ -150,6 +151,12 @@ class tcp::basic_socket
 public:
     enum shutdown_type { shutdown_receive, shutdown_send, shutdown_both };
 
+    /// The same socket with another executor.
+    template <class Other>
+    struct rebind_executor {
+        using other = basic_socket<Other>;
+    };
+
     explicit basic_socket(const Executor& ex) : base(ex) {}
     template <verge::detail::context_with_executor Context>
     explicit basic_socket(Context& context) : base(context.get_executor()) {}
@@ -157,19 +164,14 @@ public:
     /// Opens it, if it is not open, and connects: void(error_code).
     template <class Token = deferred_t>
     auto async_connect(const tcp_endpoint& to, Token&& token = Token()) {
-        verge::detail::connect_work work{base::native_handle(), {}, false};
-        if (!base::is_open()) open(to.family(), work.begun);
-        if (!work.begun) work = verge::detail::begin_connect(base::native_handle(), to);
-        return base::template begin<void(std::error_code)>(fd_event::write, work,
-                                                           std::forward<Token>(token));
+        return base::template begin<void(std::error_code)>(
+            fd_event::write, verge::detail::connect_work(to), std::forward<Token>(token));
     }
     /// The same, blocking.
     void connect(const tcp_endpoint& to) {
-        std::error_code error;
-        if (!base::is_open()) open(to.family(), error);
-        base::check(error, "socket");
-        auto work = verge::detail::begin_connect(base::native_handle(), to);
-        while (!work.attempt(error))
+        verge::detail::connect_work work(to);
+        std::error_code error = work.begin(base::handle());
+        while (!error && !work.attempt(error))
             verge::detail::wait_ready(base::native_handle(), fd_event::write);
         base::check(error, "connect");
     }
@@ -195,14 +197,6 @@ public:
         base::check(verge::detail::endpoint_of(base::native_handle(), true, at), "getpeername");
         return at;
     }
-
-private:
-    void open(int family, std::error_code& error) {
-        const int fd = verge::detail::open_socket(family, error);
-        if (error) return;
-        base::assign(fd, error);
-        if (error) verge::detail::close_fd(fd);
-    }
 };
 
 template <class Executor>
@@ -212,6 +206,12 @@ class tcp::basic_acceptor
     using socket_type = basic_socket<Executor>;
 
 public:
+    /// The same acceptor with another executor.
+    template <class Other>
+    struct rebind_executor {
+        using other = basic_acceptor<Other>;
+    };
+
     /// Opens, binds and listens.  Port 0: the system chooses, see local_endpoint().
     basic_acceptor(const Executor& ex, const tcp_endpoint& at, bool reuse_address = true,
                    int backlog = SOMAXCONN)
@@ -233,8 +233,7 @@ public:
     template <class Token = deferred_t>
     auto async_accept(Token&& token = Token()) {
         return base::template begin<void(std::error_code, socket_type)>(
-            fd_event::read, accept_socket(base::native_handle(), base::get_executor()),
-            std::forward<Token>(token));
+            fd_event::read, accept_socket(base::get_executor()), std::forward<Token>(token));
     }
 
     [[nodiscard]] tcp_endpoint local_endpoint() const {
@@ -247,14 +246,17 @@ private:
     // Owns the connection until the handler gets it: the operation may be destroyed before.
     struct accept_socket {
         static constexpr const char* name = "async_accept";
-        accept_socket(int fd, const Executor& with) : work{fd}, ex(with) {}
-        accept_socket(const accept_socket& other) : work{other.work.fd}, ex(other.ex) {}
+        explicit accept_socket(const Executor& with) : ex(with) {}
+        accept_socket(const accept_socket& other) : ex(other.ex) {}  // before it is launched
         accept_socket(accept_socket&& other) noexcept
-            : work{other.work.fd, std::exchange(other.work.accepted, -1)}, ex(other.ex) {}
+            : work{other.work, std::exchange(other.work.accepted, -1)}, ex(other.ex) {}
         accept_socket& operator=(const accept_socket&) = delete;
         accept_socket& operator=(accept_socket&&) = delete;
         ~accept_socket() {
             if (work.accepted >= 0) verge::detail::close_fd(work.accepted);
+        }
+        std::error_code begin(const verge::detail::io_handle& handle) noexcept {
+            return work.begin(handle);
         }
         bool attempt(std::error_code& error) { return work.attempt(error); }
         template <class Home, class Handler>

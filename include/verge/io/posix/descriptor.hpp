@@ -85,8 +85,7 @@ public:
     template <class Token = deferred_t>
     auto async_wait(wait_type what, Token&& token = Token()) {
         const auto event = static_cast<fd_event>(what);
-        return begin<void(std::error_code)>(event, wait_work{handle_->fd(), event},
-                                            std::forward<Token>(token));
+        return begin<void(std::error_code)>(event, wait_work(event), std::forward<Token>(token));
     }
 
     /// Calls a handler, void(error_code, size_t), when some bytes were read.  error::eof at the
@@ -94,15 +93,13 @@ public:
     template <class Token = deferred_t>
     auto async_read_some(const mutable_buffer& to, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
-            fd_event::read, transfer_work<read_once>{{handle_->fd(), to}},
-            std::forward<Token>(token));
+            fd_event::read, transfer_work<read_once>({to}), std::forward<Token>(token));
     }
     /// Calls a handler, void(error_code, size_t), when some bytes were written: perhaps not all.
     template <class Token = deferred_t>
     auto async_write_some(const const_buffer& from, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
-            fd_event::write, transfer_work<write_once>{{handle_->fd(), from}},
-            std::forward<Token>(token));
+            fd_event::write, transfer_work<write_once>({from}), std::forward<Token>(token));
     }
 
     /// The same with several buffers: what comes is spread over them, in order.
@@ -110,14 +107,14 @@ public:
     requires(!std::is_convertible_v<const Sequence&, mutable_buffer>) auto async_read_some(
         const Sequence& to, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
-            fd_event::read, transfer_work<read_sequence_once<Sequence>>{{handle_->fd(), to}},
+            fd_event::read, transfer_work<read_sequence_once<Sequence>>({to}),
             std::forward<Token>(token));
     }
     template <const_buffer_sequence Sequence, class Token = deferred_t>
     requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write_some(
         const Sequence& from, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
-            fd_event::write, transfer_work<write_sequence_once<Sequence>>{{handle_->fd(), from}},
+            fd_event::write, transfer_work<write_sequence_once<Sequence>>({from}),
             std::forward<Token>(token));
     }
 
@@ -157,6 +154,7 @@ protected:
     }
     [[nodiscard]] io_handle& handle() const noexcept { return *handle_; }
 
+    // What is launched.  Until then nothing is done, and nothing of the handle is looked at.
     template <class Work>
     struct initiate {
         using executor_type = Executor;
@@ -191,6 +189,12 @@ class basic_descriptor : public detail::basic_io_object<Executor, detail::descri
     using base = detail::basic_io_object<Executor, detail::descriptor_kind>;
 
 public:
+    /// The same descriptor with another executor.
+    template <class Other>
+    struct rebind_executor {
+        using other = basic_descriptor<Other>;
+    };
+
     explicit basic_descriptor(const Executor& ex) : base(ex) {}
     /// Takes over an open descriptor.
     basic_descriptor(const Executor& ex, int fd) : base(ex) { base::assign(fd); }
