@@ -107,7 +107,8 @@ std::optional<fd_events> look(int fd, fd_events asked) noexcept {
     constexpr short wanted[] = {POLLIN | POLLRDHUP, POLLOUT, POLLPRI};
     pollfd poll{fd, 0, 0};
     for (const fd_event each : all_events) {
-        if (asked.contains(each)) poll.events |= wanted[static_cast<std::size_t>(each)];
+        if (!asked.contains(each)) continue;
+        poll.events = static_cast<short>(poll.events | wanted[static_cast<std::size_t>(each)]);
     }
     if (fd < 0) return std::nullopt;
     if (::poll(&poll, 1, 0) <= 0) return fd_events{};

@@ -145,11 +145,9 @@ TEST_F(RefusedMemory, AtTheWaitForADescriptor) {
     in_a_fiber([](scheduler& fibers) {
         const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         ASSERT_GE(fd, 0);
-        EXPECT_GT(refuse_each([&] {
-                      EXPECT_EQ(this_fiber::wait_fd(fd, fd_event::read, now() + 20us),
-                                fd_result::timed_out);
-                  }),
-                  0);
+        refuse_each([&] {
+            EXPECT_EQ(this_fiber::wait_fd(fd, fd_event::read, now() + 1ms), fd_result::timed_out);
+        });
         // And it still works.
         fiber<fd_outcome> waits =
             fibers.spawn(urgent, [fd] { return this_fiber::wait_fd(fd, fd_event::read); });

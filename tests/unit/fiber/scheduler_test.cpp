@@ -1066,7 +1066,7 @@ TEST(Scheduler, NonsenseIsRefused) {
 
 TEST(Scheduler, SaysSoIfTheSystemRefusesAThread) {
     if (has_sanitizer) GTEST_SKIP() << "sanitizers need the address space";
-    // No room for 60 threads' stacks.
+    // No room for 1000 threads' stacks, whatever stacks of threads before the fork are used again.
     EXPECT_EQ(in_child([] {
                   timer_thread timers;
                   rlimit limit{};
@@ -1080,7 +1080,7 @@ TEST(Scheduler, SaysSoIfTheSystemRefusesAThread) {
                   for (int i = 0; i < 3; ++i) {
                       try {
                           const scheduler fibers(
-                              {.min_workers = 60, .max_workers = 60, .timers = &timers});
+                              {.min_workers = 1000, .max_workers = 1000, .timers = &timers});
                           return 3;
                       } catch (const std::system_error&) {
                       }
