@@ -39,6 +39,7 @@ struct payload {
     [[nodiscard]] bool destroyed_silently() const noexcept {
         return repeat == nullptr && fn.destroyed_silently();
     }
+    [[nodiscard]] bool moved_silently() const noexcept { return fn.moved_silently(); }
     std::unique_ptr<periodic> repeat;
     callback fn;
 };
@@ -199,8 +200,8 @@ public:
         void operator()() {
             std::shared_ptr<core> owner = std::move(owner_);
             if (owner == nullptr) return;
-            if (!owner->same_process()) return abandon(std::move(owner));
-            owner->run_one(due_);
+            if (owner->same_process()) owner->run_one(due_);
+            if (!owner->same_process()) abandon(std::move(owner));  // also if the callback forked
         }
 
     private:
@@ -213,6 +214,7 @@ private:
     static void* thread_main(void* arg) {
         const std::unique_ptr<std::shared_ptr<core>> self(static_cast<std::shared_ptr<core>*>(arg));
         (*self)->run();
+        if (!(*self)->same_process()) abandon(std::move(*self));
         return nullptr;
     }
 
@@ -229,6 +231,7 @@ private:
             if (count > 0) {
                 woken = false;
                 run_batch(batch, count);
+                if (!same_process()) return;
                 continue;
             }
             if (std::exchange(woken, false)) add(spurious_wakeups_, 1);
@@ -263,12 +266,16 @@ private:
         return awake_since;
     }
 
+    // A callback may fork and return in the child: that has no timer thread, so nothing more is
+    // touched there, least of all a lock, and the thread ends.
     void run_batch(const due_timer* batch, std::size_t count) noexcept {
         if (options_.run_on) {
             // relaxed: once a callback on this very thread has stopped it, the executor may be
             // gone.
-            for (std::size_t i = 0; i < count && !stopping_.load(std::memory_order_relaxed); ++i)
+            for (std::size_t i = 0;
+                 i < count && !stopping_.load(std::memory_order_relaxed) && same_process(); ++i) {
                 hand_over(batch[i]);
+            }
             return;
         }
         service_type::running_timer ended;  // whose end() is still owed
@@ -278,7 +285,9 @@ private:
             ended = {};
             if (!timer) continue;
             record_lateness(batch[i]);
-            if (call(timer, batch[i])) ended = timer;
+            const bool to_end = call(timer, batch[i]);
+            if (!same_process()) return;
+            if (to_end) ended = timer;
         }
         if (ended) service_.end(ended);
     }
@@ -297,7 +306,8 @@ private:
         if (timer && call(timer, due)) service_.end(timer);
     }
 
-    // Runs the callback.  False if the timer is periodic, and armed again or ended already.
+    // Runs the callback.  False if the timer is periodic, and armed again or ended already; and in
+    // a child of a fork.
     bool call(service_type::running_timer timer, const due_timer& due) noexcept {
         payload& p = timer.payload();
         {
@@ -308,6 +318,7 @@ private:
                 report(std::current_exception());
             }
         }
+        if (!same_process()) return false;
         if (p.repeat == nullptr) return true;
         periodic& repeat = *p.repeat;
         // A reschedule() moved this run, and the phase with it.

@@ -132,6 +132,11 @@ public:
         return operations_ == nullptr || operations_->destroy == nullptr;
     }
 
+    /// Whether a move runs no code of the callable's: its bytes are copied, or a pointer to it.
+    [[nodiscard]] bool moved_silently() const noexcept {
+        return operations_ == nullptr || operations_->is_small || operations_->relocate == nullptr;
+    }
+
     /// Makes it empty, then destroys what it held.
     void reset() noexcept { const callback old(std::move(*this)); }
 

@@ -104,6 +104,10 @@ public:
     ~reactor_timer_ref() {
         if ((bits_ & owned) != 0) destroy();
     }
+    /// For a timer service: no code of a user's runs by either.
+    [[nodiscard]] bool destroyed_silently() const noexcept { return (bits_ & owned) == 0; }
+    [[nodiscard]] static bool moved_silently() noexcept { return true; }
+
     /// The plain object, or nullptr if it is none.
     [[nodiscard]] void* plain_object() const noexcept {
         return (bits_ & is_plain) != 0 ? reinterpret_cast<void*>(bits_ & ~is_plain) : nullptr;

@@ -444,6 +444,13 @@ TEST(TimerThreadSystem, TrimGivesMemoryBack) {
 }
 
 // A spin is busy time: at least from the deadline back to where the spin began.
+TEST(TimerThreadSystem, ANegativeSpinIsNone) {
+    timer_thread timers({.spin = -1h});
+    event fired;
+    timers.schedule_after(1ms, [&] { fired.set(); });
+    EXPECT_TRUE(fired.wait()) << "not an hour late";
+}
+
 TEST(TimerThreadSystem, ASpinCountsAsBusy) {
     timer_thread timers({.spin = 20ms});
     std::promise<void> fired;

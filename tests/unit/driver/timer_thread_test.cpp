@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <random>
 #include <stdexcept>
 
@@ -391,6 +393,47 @@ TEST(TimerThread, AForkedChildGetsEmptyIds) {
     EXPECT_EQ(scoped.cancel(), cancel_result::cancelled);
 }
 
+// The child of a callback that forks is the timer thread's: when the callback returns there, that
+// is its end.
+void fork_in_a_callback(bool elsewhere) {
+    int ends[2] = {};
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t here = ::getpid();
+    std::atomic<pid_t> child{0};
+    std::atomic<int> runs{0};
+    timer_thread timers(elsewhere ? options{.run_on = [](callback work) { work(); }} : options{});
+    const auto say = [&] {
+        const char who = ::getpid() == here ? 'p' : 'c';
+        EXPECT_EQ(::write(ends[1], &who, 1), 1);
+        ++runs;
+    };
+    const time_point at = now() + 1ms;
+    timers.schedule_at(at, [&] {
+        const pid_t forked = ::fork();
+        if (forked != 0) child = forked;
+        ++runs;
+    });
+    timers.schedule_at(at, say);
+    timers.schedule_at(at + 1ms, say);
+    timers.schedule_every(1ms, [&] { say(); });
+    EXPECT_TRUE(eventually([&] { return runs >= 6; }));
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    timers.stop();
+    ::close(ends[1]);
+    char said[64];
+    for (ssize_t n = 0; (n = ::read(ends[0], said, sizeof said)) > 0;)
+        EXPECT_EQ(std::count(said, said + n, 'c'), 0);
+    ::close(ends[0]);
+}
+
+TEST(TimerThread, ACallbackThatForksEndsItsChild) {
+    if (detail::has_tsan || detail::has_asan) GTEST_SKIP() << "a sanitizer looks for its threads";
+    fork_in_a_callback(false);
+    fork_in_a_callback(true);
+}
+
 // ---- scheduling ----
 
 TEST(TimerThread, APastDeadlineRunsAtOnce) {
@@ -541,6 +584,51 @@ TEST(TimerThread, DestructorsMayScheduleAndCancel) {
 }
 
 // ---- cancel, reschedule, remaining ----
+
+// It has no move constructor: each move is a copy, and the end of the old one, which is user code.
+struct acts_when_destroyed {
+    std::function<void()>* act;
+    acts_when_destroyed(std::function<void()>& f) : act(&f) {}
+    acts_when_destroyed(const acts_when_destroyed& other) noexcept : act(other.act) { (*act)(); }
+    ~acts_when_destroyed() { (*act)(); }
+};
+
+TEST(TimerThread, MovesOfCapturesMayScheduleAndCancel) {
+    for (const std::size_t shards : {1U, 16U}) {
+        std::atomic<int> acts{0};
+        std::function<void()> act = [] {};
+        std::optional<timer_thread> timers(std::in_place, options{.shards = shards});
+        timer_id other = timers->schedule_after(1h, [] { FAIL(); });
+        act = [&] {
+            ++acts;
+            EXPECT_TRUE(other ? timers->cancel(other) != cancel_result::running : true);
+            other = timers->schedule_after(1h, [] { FAIL(); });
+        };
+        const auto made = [&] { return [c = acts_when_destroyed(act)] {}; };
+        // Armed in each way, cancelled, and moved.
+        const timer_id ids[] = {timers->schedule_after(1h, made()),
+                                timers->schedule_at(now() + 1h, made()),
+                                timers->schedule_between(now() + 1h, now() + 2h, made()),
+                                timers->schedule_every(1h, made())};
+        for (const timer_id id : ids) {
+            EXPECT_EQ(timers->reschedule(id, now() + 3h), reschedule_result::pending);
+            const int before = acts;
+            EXPECT_EQ(timers->cancel(id), cancel_result::cancelled);
+            EXPECT_EQ(acts, before + 1) << "destroyed where it stood";
+            EXPECT_EQ(timers->cancel(id), cancel_result::gone);
+        }
+        // Dropped by stop, and refused after it.
+        EXPECT_TRUE(timers->schedule_after(1h, made()));
+        const timer_thread::statistics stats = timers->stats();
+        EXPECT_EQ(stats.pending, 2U) << "that one, and `other`";
+        timers->stop();
+        EXPECT_TRUE(same_sum(timers->stats()));
+        const int before = acts;
+        EXPECT_FALSE(timers->schedule_after(1h, made())) << "refused, and destroyed";
+        EXPECT_GT(acts, before);
+        act = [] {};
+    }
+}
 
 TEST(TimerThread, CancelSaysWhatItFound) {
     gate busy;

@@ -8,12 +8,17 @@
 //                    | +--- rearm ------+  |              +--again (periodic)--> armed
 //                    +-- cancel, close ----+--> free
 //
+//     free --arm--> apart --> armed,   and   armed, due --cancel, close--> apart --> free
+//     if user code runs when the payload is moved into its slot, or destroyed: that is done by the
+//     thread that arms or ends the timer, between two holds of the lock.
+//
 //   free     the slot is in the pool
 //   armed    in the wheel
 //   due      taken out of the wheel by collect(); its id is in somebody's batch, or in a closure
 //            that was handed to an executor
 //   running  its callback has begun.  The payload belongs to the thread that runs it, and stays
 //            where it is: slots do not move.
+//   apart    the payload is being made or destroyed.  To all others there is no such timer.
 //
 // Invariants
 //   T1  Whoever moves a timer out of armed or due (begin, cancel, close, drop) is the one that ends
@@ -79,9 +84,19 @@ template <class Payload>
     }
 }
 
+/// Whether no user code runs when it is moved from.
+template <class T>
+[[nodiscard]] bool moved_silently(const T& value) noexcept {
+    if constexpr (requires { value.moved_silently(); }) {
+        return value.moved_silently();
+    } else {
+        return std::is_trivially_copyable_v<T>;
+    }
+}
+
 template <class Payload, class Platform>
 class alignas(64) timer_shard {
-    enum class state : std::uint8_t { free, armed, due, running };
+    enum class state : std::uint8_t { free, armed, due, running, apart };
 
 public:
     struct entry : wheel_timer {
@@ -137,19 +152,36 @@ public:
     arm_result arm(unsigned self, Make&& make, Place&& place) noexcept {
         const lock_scope hold(lock_, self);
         entry* const e = pool_.take();
-        if (e == nullptr) [[unlikely]] {
-            if (!closed_) return {};
-            ++counters_.rejected;
-            return {{}, never_tick, true};
+        if (e == nullptr) [[unlikely]]
+            return not_armed();
+        make(static_cast<void*>(std::addressof(e->payload)));
+        e->silent = destroyed_silently(e->payload);
+        return link(*e, place);
+    }
+
+    /// The same, where user code runs in make(): it is called without the lock.
+    template <class Make, class Place>
+    [[gnu::noinline]] arm_result arm_apart(unsigned self, Make&& make, Place&& place) noexcept {
+        entry* e = nullptr;
+        {
+            const lock_scope hold(lock_, self);
+            e = pool_.take();
+            if (e == nullptr) return not_armed();
+            e->now = state::apart;
+            ++apart_;
         }
         make(static_cast<void*>(std::addressof(e->payload)));
-        e->now = state::armed;
-        e->over = false;
         e->silent = destroyed_silently(e->payload);
-        ++counters_.scheduled;
-        const timer_id id(pool::id_of(*e));
-        place(wheel_, *e);  // last: it may read the clock, which nothing overtakes
-        return {id, lower_nearest(e->deadline()), false};
+        {
+            const lock_scope hold(lock_, self);
+            if (!closed_) {
+                --apart_;
+                return link(*e, place);
+            }
+            ++counters_.rejected;
+        }
+        destroy_apart(*e);
+        return {{}, never_tick, true};
     }
 
     /// Ends a timer that has not begun, and destroys its payload outside the lock.  By the thread
@@ -158,19 +190,21 @@ public:
         pool::prefetch(id.value(), record);
         lock_as(lock_, self);
         entry* const e = pool_.find(id.value(), record);
-        if (e == nullptr || e->now == state::running) [[unlikely]] {
-            if (e != nullptr) e->over = true;
+        if (e == nullptr || e->now >= state::running) [[unlikely]] {
+            const bool runs = e != nullptr && e->now == state::running;
+            if (runs) e->over = true;
             lock_.unlock();
-            return e == nullptr ? cancel_result::gone : cancel_result::running;
+            return runs ? cancel_result::running : cancel_result::gone;
         }
         ++counters_.cancelled;
-        if (e->silent) [[likely]] {  // no need to move it out, nor to look at it at all
+        if (e->silent) [[likely]] {  // no need to look at it at all
             discard(*e);
             lock_.unlock();
             return cancel_result::cancelled;
         }
-        const Payload doomed = release(*e);
+        set_apart(*e);
         lock_.unlock();
+        destroy_apart(*e);
         return cancel_result::cancelled;
     }
 
@@ -192,7 +226,7 @@ public:
     reschedule_result rearm(timer_id id, tick deadline, tick& news) noexcept {
         const lock_scope hold(lock_);
         entry* const e = pool_.find(id.value());
-        if (e == nullptr) return reschedule_result::gone;
+        if (e == nullptr || e->now == state::apart) return reschedule_result::gone;
         if (e->now == state::running) return reschedule_result::running;
         e->now = state::armed;
         wheel_.arm_at(*e, deadline);
@@ -204,7 +238,7 @@ public:
     [[nodiscard]] std::optional<tick> deadline_of(timer_id id) const noexcept {
         const lock_scope hold(lock_);
         const entry* const e = pool_.find(id.value());
-        if (e == nullptr || e->now == state::running) return std::nullopt;
+        if (e == nullptr || e->now >= state::running) return std::nullopt;
         return e->deadline();
     }
 
@@ -299,8 +333,9 @@ public:
             return false;
         }
         ++counters_.dropped;
-        const Payload doomed = release(*e);
+        set_apart(*e);
         lock_.unlock();
+        destroy_apart(*e);
         return true;
     }
 
@@ -315,22 +350,26 @@ public:
         }
         typename pool::cursor at;
         for (bool more = true; more;) {
-            // Destroyed outside the lock: their destructors are user code.
-            std::optional<Payload> doomed[64];
-            const lock_scope hold(lock_);
+            entry* doomed[64];
             std::size_t count = 0;
-            while (count < std::size(doomed)) {
-                entry* const e = pool_.next_in_use(at);
-                if (e == nullptr) {
-                    more = false;
-                    break;
+            {
+                const lock_scope hold(lock_);
+                while (count < std::size(doomed)) {
+                    entry* const e = pool_.next_in_use(at);
+                    if (e == nullptr) {
+                        more = false;
+                        break;
+                    }
+                    if (e->now >= state::running) continue;
+                    ++counters_.dropped;
+                    set_apart(*e);
+                    doomed[count++] = e;
                 }
-                if (e->now == state::running) continue;
-                ++counters_.dropped;
-                doomed[count++].emplace(release(*e));
+                // relaxed: nothing is armed any more, so nobody sleeps by it.
+                if (!more) nearest_.store(never_tick, std::memory_order_relaxed);
             }
-            // relaxed: nothing is armed any more, so nobody sleeps by it.
-            if (!more) nearest_.store(never_tick, std::memory_order_relaxed);
+            for (std::size_t i = 0; i < count; ++i)
+                destroy_apart(*doomed[i]);
         }
     }
 
@@ -369,7 +408,7 @@ public:
 
     [[nodiscard]] shard_counters counters(std::uint64_t& pending) const noexcept {
         const lock_scope hold(lock_);
-        pending += pool_.size() - running_;
+        pending += pool_.size() - running_ - apart_;
         return counters_;
     }
 
@@ -415,15 +454,41 @@ private:
         return true;
     }
 
-    // armed or due -> free.  The payload goes to the caller, who destroys it outside the lock.
-    [[nodiscard]] Payload release(entry& e) noexcept VERGE_REQUIRES(lock_) {
-        Payload doomed(std::move(e.payload));
-        std::destroy_at(std::addressof(e.payload));
-        discard(e);
-        return doomed;
+    // No slot: there is none free, or never will be.
+    arm_result not_armed() noexcept VERGE_REQUIRES(lock_) {
+        if (!closed_) return {};
+        ++counters_.rejected;
+        return {{}, never_tick, true};
     }
 
-    // armed or due -> free, of a timer whose payload is gone, or needs no destructor.
+    // With its payload -> armed.
+    template <class Place>
+    arm_result link(entry& e, Place& place) noexcept VERGE_REQUIRES(lock_) {
+        e.now = state::armed;
+        e.over = false;
+        ++counters_.scheduled;
+        const timer_id id(pool::id_of(e));
+        place(wheel_, e);  // last: it may read the clock, which nothing overtakes
+        return {id, lower_nearest(e.deadline()), false};
+    }
+
+    // armed or due -> apart.  Then destroy_apart() it without the lock.
+    void set_apart(entry& e) noexcept VERGE_REQUIRES(lock_) {
+        wheel_.cancel(e);
+        e.now = state::apart;
+        ++apart_;
+    }
+
+    // apart -> free.
+    [[gnu::noinline]] void destroy_apart(entry& e) noexcept {
+        std::destroy_at(std::addressof(e.payload));
+        const lock_scope hold(lock_);
+        --apart_;
+        e.now = state::free;
+        pool_.free(e);
+    }
+
+    // armed or due -> free, of a timer whose payload needs no destructor.
     void discard(entry& e) noexcept VERGE_REQUIRES(lock_) {
         wheel_.cancel(e);
         e.now = state::free;
@@ -458,6 +523,7 @@ private:
     // After the pool: destroyed first, so that no timer of a dead slot is linked.
     timing_wheel<entry> wheel_ VERGE_GUARDED_BY(lock_);
     std::size_t running_ VERGE_GUARDED_BY(lock_) = 0;
+    std::size_t apart_ VERGE_GUARDED_BY(lock_) = 0;
     atomic<std::uint32_t> ended_{0};  // a futex: changes when a callback ended and somebody waits
 };
 
