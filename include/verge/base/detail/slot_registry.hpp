@@ -86,6 +86,7 @@ public:
     };
 
     constexpr basic_slot_registry() noexcept = default;
+    ~basic_slot_registry() = default;  // frees no leaf: the one of the process is never destroyed
     basic_slot_registry(const basic_slot_registry&) = delete;
     basic_slot_registry& operator=(const basic_slot_registry&) = delete;
 
