@@ -80,10 +80,12 @@ scheduler::scheduler(execution_context& context, threading mode)
     : service(context), mode_(mode), lock_(mode != threading::unsafe) {}
 
 scheduler::~scheduler() {
+    late_.wait();
     take_inbox(queue_);  // what came after shutdown(): it is destroyed with the queue
 }
 
 void scheduler::shutdown() {
+    late_.wait();  // who wakes somebody here uses the lock and the reactor, and no other service
     // Destroying one may post others, and begin others.
     for (;;) {
         // relaxed: nobody else is here.
@@ -98,11 +100,10 @@ void scheduler::shutdown() {
 }
 
 void scheduler::notify_fork(fork_event event) {
+    if (event != fork_event::child) return;
+    late_.forget();
     // relaxed: the caller says that no other thread is here.
-    if (reactor* const r = reactor_.load(std::memory_order_relaxed);
-        r != nullptr && event == fork_event::child) {
-        r->restart_after_fork();
-    }
+    if (reactor* const r = reactor_.load(std::memory_order_relaxed)) r->restart_after_fork();
 }
 
 reactor& scheduler::use_reactor() {
@@ -122,8 +123,7 @@ reactor& scheduler::use_reactor() {
         reactor_.store(reactor_owner_.get(), std::memory_order_release);
         woken = pop_idle();  // somebody has to lead
     }
-    lock_.unlock();
-    finish(woken, false);
+    unlock_and_finish(woken, false);
     return *reactor_owner_;
 }
 
@@ -141,7 +141,7 @@ void scheduler::post(operation* op, bool is_continuation) noexcept {
         }
     }
     if (mode_ == threading::single) {
-        if (inbox_.push(op)) wake_sleeper();
+        if (inbox_.push(op, late_)) wake_sleeper();
         return;
     }
     lock_.lock();
@@ -159,7 +159,7 @@ void scheduler::post_announced(op_queue& ops, std::ptrdiff_t count) noexcept {
         }
     }
     if (mode_ == threading::single) {
-        if (inbox_.push_announced(ops)) wake_sleeper();
+        if (inbox_.push_announced(ops, late_)) wake_sleeper();
         return;
     }
     lock_.lock();
@@ -182,10 +182,18 @@ void scheduler::work_finished() noexcept {
         --me->work;
         return;
     }
-    // release: who reads the 0 sees what we pushed to the inbox before; pairs with the acquire in
-    // out_of_work().  Whoever makes it 0 looks again under the lock.
-    if (outstanding_.fetch_sub(1, std::memory_order_release) != 1) return;
-    stop_if_out_of_work();
+    bool counted = false;
+    // relaxed: a look before the exchange.
+    std::ptrdiff_t before = outstanding_.load(std::memory_order_relaxed);
+    do {
+        // Who reads the 0 may end the loop before we look again.
+        if (before == 1 && !std::exchange(counted, true)) late_.enter();
+        // release: who reads the 0 sees what we pushed to the inbox before, and that we are late;
+        // pairs with the acquire in out_of_work().  relaxed: as above.
+    } while (!outstanding_.compare_exchange_weak(before, before - 1, std::memory_order_release,
+                                                 std::memory_order_relaxed));
+    if (before == 1) stop_if_out_of_work();  // whoever makes it 0 looks again under the lock
+    if (counted) late_.leave();
 }
 
 // A cell for the thread that asks, or for it and few others.
@@ -208,7 +216,8 @@ void scheduler::wait_not_begun() noexcept {
         --me->waits;
         return;
     }
-    // relaxed: this thread looks itself, under the lock.
+    // relaxed: this thread looks itself, under the lock.  It is not late: the timer that was to be
+    // waited for is there until we return, and so is the context.
     own_cell().fetch_sub(1, std::memory_order_relaxed);
     stop_if_out_of_work();
 }
@@ -218,8 +227,7 @@ void scheduler::stop_if_out_of_work() noexcept {
     bool interrupt = false;
     lock_.lock();
     if (out_of_work()) stop_locked(woken, interrupt);
-    lock_.unlock();
-    finish(woken, interrupt);
+    unlock_and_finish(woken, interrupt);
 }
 
 // Under the lock.  What a running thread holds is covered by active_.
@@ -262,6 +270,16 @@ void scheduler::stop_locked(thread_info*& to_wake, bool& interrupt) noexcept {
     interrupt = std::exchange(blocked_, false);
 }
 
+// Under the lock, and then without it: wakes who was taken out.  A parked thread stays until it is
+// unparked, which touches nothing else; but the leader may come back by itself, and be the last
+// one.
+void scheduler::unlock_and_finish(thread_info* woken, bool interrupt) noexcept {
+    if (interrupt) late_.enter();
+    lock_.unlock();
+    finish(woken, interrupt);
+    if (interrupt) late_.leave();
+}
+
 // Wakes a list of threads: each may be gone as soon as it is woken.
 void scheduler::finish(thread_info* woken, bool interrupt) noexcept {
     while (woken != nullptr)
@@ -286,11 +304,10 @@ void scheduler::unlock_and_wake() noexcept {
     }
     // Nobody sleeps, and there is no work: the next run() is to find it stopped.
     if (woken == nullptr && !interrupt && out_of_work()) stop_locked(woken, interrupt);
-    lock_.unlock();
-    finish(woken, interrupt);
+    unlock_and_finish(woken, interrupt);
 }
 
-// By who pushed first while the loop slept.
+// By who pushed first while the loop slept, and has counted itself.
 void scheduler::wake_sleeper() noexcept {
     bool interrupt = false;
     lock_.lock();
@@ -298,6 +315,7 @@ void scheduler::wake_sleeper() noexcept {
     if (woken == nullptr) interrupt = std::exchange(blocked_, false);
     lock_.unlock();
     finish(woken, interrupt);
+    late_.leave();
 }
 
 // Under the lock: what is in the inbox, whose work ends by that.
@@ -318,8 +336,7 @@ void scheduler::stop() noexcept {
     bool interrupt = false;
     lock_.lock();
     stop_locked(woken, interrupt);
-    lock_.unlock();
-    finish(woken, interrupt);
+    unlock_and_finish(woken, interrupt);
 }
 
 void scheduler::restart() noexcept {
@@ -346,8 +363,7 @@ std::size_t scheduler::run_some(std::size_t most, time_point until, bool block) 
         thread_info* woken = nullptr;
         bool interrupt = false;
         stop_locked(woken, interrupt);
-        lock_.unlock();
-        finish(woken, interrupt);
+        unlock_and_finish(woken, interrupt);
         return 0;
     }
     lock_.unlock();
@@ -397,8 +413,7 @@ operation* scheduler::next(thread_info& me, time_point until, bool block) {
     const bool somebody_to_lead = !leading_ && reactor_.load(std::memory_order_relaxed) != nullptr;
     thread_info* woken = nullptr;
     if (!queue_.empty() || somebody_to_lead) woken = pop_idle();
-    lock_.unlock();
-    finish(woken, false);
+    unlock_and_finish(woken, false);
     return op;
 }
 
@@ -437,8 +452,7 @@ operation* scheduler::next_slowly(thread_info& me, time_point until, bool block)
                 thread_info* woken = nullptr;
                 bool interrupt = false;
                 stop_locked(woken, interrupt);
-                lock_.unlock();
-                finish(woken, interrupt);
+                unlock_and_finish(woken, interrupt);
                 lock_.lock();
                 return nullptr;
             }
@@ -478,8 +492,7 @@ void scheduler::lead(thread_info& me, time_point until, bool block) {
     // Nobody else sees what this thread holds: it stays active, or that would not count as work.
     const std::ptrdiff_t holds = mode_ != threading::safe && !empty ? 1 : 0;
     active_ += holds;
-    lock_.unlock();
-    finish(woken, false);
+    unlock_and_finish(woken, false);
     ready_sink sink;
     sink.loop = this;
     // relaxed: set under the lock.

@@ -3,7 +3,8 @@
 // mutates: include/verge/io/detail/op_inbox.hpp
 //
 // Explores the interleavings of threads that run an event loop, post to it, end its work, and arm,
-// cancel, re-arm and destroy its timers.  Exits with 1 and prints the guilty history if an
+// cancel, re-arm and destroy its timers; and its end, while others are still on their way out of
+// it.  Exits with 1 and prints the guilty history if an
 // assertion fails; a wake-up that is lost is a thread that sleeps for ever, which relacy reports as
 // a live-lock.
 //
@@ -67,6 +68,15 @@ void yield() {
     rl::yield(1, $);
 }
 
+void yield_at_most(unsigned times) {
+    for (unsigned i = rl::rand(times); i > 0; --i)
+        yield();
+}
+
+// Chance seldom holds a thread up for long at one place.  In some suites it happens to who has just
+// linked an operation, or ended work: these are compare_exchange_weak.
+bool held_up = false;
+
 template <class T>
 class loop_atomic {
 public:
@@ -101,7 +111,9 @@ public:
     bool compare_exchange_weak(T& seen, T next, rl::memory_order yes, rl::debug_info_param where,
                                rl::memory_order no, rl::debug_info_param where_no) {
         const keep_innermost keep;
-        return value_.compare_exchange_weak(seen, next, yes, where, no, where_no);
+        const bool done = value_.compare_exchange_weak(seen, next, yes, where, no, where_no);
+        if (done && held_up) yield_at_most(100);
+        return done;
     }
 
 private:
@@ -155,6 +167,7 @@ struct loop_platform {
     static void wake_all(loop_atomic<std::uint32_t>&) {}
     static verge::time_point now() { return {}; }
     static void pause() { yield(); }
+    static void give_way(unsigned) { yield(); }
 };
 
 struct loop_source {
@@ -186,6 +199,10 @@ public:
         wake_.store(0, rl::mo_relaxed, $);
         now = {};
     }
+    ~loop_reactor() {
+        const keep_innermost keep;
+        complete_($) = 0;  // who uses it without an order with this is found
+    }
 
     static inline verge::time_point now{};  // of the waiter
 
@@ -212,7 +229,10 @@ public:
         }
         return count;
     }
-    void interrupt() { wake_.store(1, rl::mo_relaxed, $); }
+    void interrupt() {
+        static_cast<void>(timers());  // it is still there
+        wake_.store(1, rl::mo_relaxed, $);
+    }
     void wake_before(verge::time_point) noexcept override { interrupt(); }
     timer_service& timers() {
         const keep_innermost keep;
@@ -338,6 +358,7 @@ struct loop_suite : rl::test_suite<Suite, Threads> {
         innermost_place = &verge::detail::innermost;
         *innermost_place = nullptr;
         loop_lock::begin();
+        held_up = false;
         owner.emplace();
         loop = current = &verge::make_service<scheduler>(*owner, mode);
         loop->work_started();  // the guard
@@ -352,8 +373,7 @@ struct loop_suite : rl::test_suite<Suite, Threads> {
     // The way to the reactor is long.  A user may come at any time on it, so he waits for a while.
     void user() {
         *innermost_place = nullptr;
-        for (unsigned i = rl::rand(most_delay); i > 0; --i)
-            yield();
+        yield_at_most(most_delay);
     }
     static constexpr unsigned most_delay = 40;
     void after() {
@@ -430,8 +450,7 @@ struct many_posts_before_the_end : loop_suite<many_posts_before_the_end, 2> {
     }
     void thread(unsigned index) {
         if (index == 0) return run();
-        for (unsigned i = rl::rand(4 * count); i > 0; --i)
-            yield();
+        yield_at_most(4 * count);
         user();
         loop->work_finished();
     }
@@ -491,6 +510,74 @@ struct the_end_wakes_all : loop_suite<the_end_wakes_all<ByStop>, 3> {
         }
     }
 };
+
+// The context is destroyed as soon as run() has returned, while who posted the last job, ended the
+// last work, or stopped it, is still on the way out: nobody touches what is destroyed.  With a
+// timer the loop may wake by itself, and find the job before it is woken for it.
+enum class last_call { post, work_finished, stop };
+enum class beside { nothing, reactor, timer };
+template <last_call Call, int Callers, beside Beside, threading Mode>
+struct destroyed_before_a_call_returns
+    : loop_suite<destroyed_before_a_call_returns<Call, Callers, Beside, Mode>, 1 + Callers> {
+    std::optional<job> jobs[Callers];
+    std::optional<loop_timer> timer;
+    std::optional<wait> expired;
+    void before() {
+        this->make(Mode);
+        held_up = true;
+        if (Beside == beside::reactor) static_cast<void>(this->loop->use_reactor());
+        if (Beside == beside::timer) {
+            timer.emplace();
+            expired.emplace();
+            timer_service& service = timer_service::of(*this->loop);
+            service.expires_at(*timer, at(10), {});
+            service.wait(*timer, &*expired, false);
+        }
+        if (Call == last_call::work_finished) {
+            for (int i = 1; i < Callers; ++i)
+                this->loop->work_started();
+        }
+        this->left = Callers;
+        for (auto& j : jobs) {
+            j.emplace();
+            j->written($) = 0;
+            j->then = &this->one_less;
+        }
+    }
+    void thread(unsigned index) {
+        if (index == 0) {
+            this->run();
+            RL_ASSERT(this->loop->stopped());
+            if (Beside == beside::timer) this->loop->timers()->destroy(*timer);
+            this->owner.reset();
+            return;
+        }
+        this->user();
+        if (Call == last_call::post) {
+            job& own = *jobs[index - 1];
+            own.write();
+            this->loop->post(&own, false);
+        } else if (Call == last_call::work_finished) {
+            this->loop->work_finished();
+        } else {
+            this->loop->stop();
+        }
+    }
+    void after() {
+        for (auto& j : jobs)
+            RL_ASSERT(j->ran == (Call == last_call::post ? 1 : 0));
+    }
+};
+
+template <last_call Call, int Callers, threading Mode>
+bool explore_the_end() {
+    return explore<destroyed_before_a_call_returns<Call, Callers, beside::nothing, Mode>>(
+               random_ones, 10'000) &&
+           explore<destroyed_before_a_call_returns<Call, Callers, beside::reactor, Mode>>(
+               random_ones, 10'000) &&
+           explore<destroyed_before_a_call_returns<Call, Callers, beside::timer, Mode>>(random_ones,
+                                                                                        10'000);
+}
 
 // A reactor that is made while the threads sleep parked: one of them leads it, and who finds it, or
 // the service of timers, finds it complete.
@@ -755,6 +842,15 @@ int main() {
         explore<a_wait_follows_a_wait>(random_ones, 10'000) &&
         explore<the_end_wakes_all<false>>(random_ones, 10'000) &&
         explore<the_end_wakes_all<true>>(random_ones, 10'000) &&
+        explore_the_end<last_call::post, 1, threading::safe>() &&
+        explore_the_end<last_call::post, 1, threading::single>() &&
+        explore_the_end<last_call::post, 2, threading::safe>() &&
+        explore_the_end<last_call::post, 2, threading::single>() &&
+        explore_the_end<last_call::work_finished, 1, threading::safe>() &&
+        explore_the_end<last_call::work_finished, 1, threading::single>() &&
+        explore_the_end<last_call::work_finished, 2, threading::safe>() &&
+        explore_the_end<last_call::stop, 1, threading::safe>() &&
+        explore_the_end<last_call::stop, 1, threading::single>() &&
         explore<reactor_comes_late>(random_ones, 10'000) &&
         explore<an_earlier_timer_wakes>(random_ones, 10'000) &&
         explore<a_taker_leaves_a_leader>(random_ones, 10'000) &&

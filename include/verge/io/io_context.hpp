@@ -18,6 +18,9 @@
 //   HandlersOfOneThreadRunInOrder      that they were posted in, if one thread runs.
 //   AnExceptionLeavesRun               and run() may be called again, with nothing lost.
 //   DestructionDestroysHandlers        without running them; also what their destructors post.
+//   APostMayReturnAfterTheEnd          when run() has returned the context may be destroyed, though
+//                                      the post of the last function has not returned; so with the
+//                                      reset of the last guard, and stop() (last_call_test.cpp).
 //   ASteadyStateAllocatesNothing       an operation's memory is used again by its thread.
 //
 // Thread safety: every member from any thread, but restart() not while a thread is in run(), and

@@ -26,6 +26,10 @@
 //       The end of a wait is counted by who makes it ready, or takes it from the inbox.
 //   L4  With an inbox, who sleeps has said so there (fall_asleep) under lock_, with what says how
 //       to wake it; who leaves run() says it again for those who sleep on.
+//   L5  A thread outside touches nothing of this once what it came to do can be seen to be done,
+//       unless it has counted itself in late_ before: then the end waits for it.  So the context
+//       may be destroyed when run() has returned, though the post of what ran last, the end of the
+//       last guard, or the stop() that led to it has not.
 //
 // Memory orders: see docs/memory_model.md.
 
@@ -154,6 +158,7 @@ private:
     [[nodiscard]] thread_info* pop_idle() noexcept;
     void stop_locked(thread_info*& to_wake, bool& interrupt) noexcept;
     void unlock_and_wake() noexcept;
+    void unlock_and_finish(thread_info* woken, bool interrupt) noexcept;
     void wake_sleeper() noexcept;
     void take_inbox(op_queue& to) noexcept;
     void leave_inbox() noexcept;
@@ -193,7 +198,8 @@ private:
     gap before_work_;
 
     std::atomic<std::ptrdiff_t> outstanding_{0};
-    op_inbox inbox_;  // with threading::single: what comes from outside
+    op_inbox inbox_;   // with threading::single: what comes from outside
+    latecomers late_;  // threads outside that are still to wake somebody
     gap before_cells_;
 
     // Waits that were begun by threads outside; a thread has its cell by its number.
