@@ -73,9 +73,7 @@ public:
     }
 
     timer_id schedule_every(duration period, callback&& fn, missed_ticks policy) {
-        // A period in ticks, rounded up: never early.
-        const duration whole = std::max(period, scale_.resolution());
-        const tick ticks = static_cast<tick>((whole.count() - 1) / scale_.resolution().count()) + 1;
+        const tick ticks = ticks_of(period);
         return schedule(std::move(fn), ticks, policy, [&](wheel& w, entry& e) {
             w.arm_at(e, tick_after(scale_.ticks_ceil(now_), ticks));
         });
@@ -208,6 +206,13 @@ private:
     [[nodiscard]] entry* find(timer_id id) const noexcept {
         entry* const e = pool_.find(id.value());
         return e == nullptr || e->now == state::gone ? nullptr : e;
+    }
+
+    // A period in ticks, rounded up: never early.
+    [[nodiscard]] tick ticks_of(duration period) const noexcept {
+        if (period == duration::max()) return never_tick;
+        const duration whole = std::max(period, scale_.resolution());
+        return static_cast<tick>((whole.count() - 1) / scale_.resolution().count()) + 1;
     }
 
     // A timer that runs for the last time has made room for another; one that returns has not.

@@ -30,6 +30,22 @@ TEST_F(LocalTimers, ADelayThatNanosecondsCannotHoldIsNever) {
     EXPECT_EQ(run(0ns), names{2}) << "a negative delay counts as 0";
 }
 
+TEST_F(LocalTimers, APeriodThatNanosecondsCannotHoldIsNever) {
+    for (const time_point start : {at(0ns), at(-1h), time_point::min()}) {
+        make({.start = start});
+        const timer_id id = timers_->schedule_every(std::chrono::hours::max(), note(1));
+        EXPECT_EQ(timers_->remaining(id), duration::max());
+        EXPECT_EQ(timers_->next_expiry(), never);
+        timers_->schedule_every(std::chrono::hours::min(), note(2));
+        EXPECT_EQ(timers_->run_due(start + 1ns), 1U) << "a negative period is the least one";
+        EXPECT_EQ(ran(), names{2});
+    }
+    timers_->clear();
+    EXPECT_EQ(timers_->run_due(last_time), 0U);
+    timers_->schedule_every(2h, note(3));
+    EXPECT_EQ(timers_->size(), 1U) << "others are what they were";
+}
+
 TEST_F(LocalTimers, NeverRunsEarly) {
     std::mt19937_64 random(1);
     for (const duration resolution : {1ns, 2ns, 10ns, 64ns, 1000ns}) {
