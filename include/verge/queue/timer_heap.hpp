@@ -53,10 +53,7 @@ struct timer_key_traits<tick> {
     static constexpr bool is_never(tick key) noexcept { return key == never_tick; }
     template <std::integral Delay>
     static constexpr tick after(tick now, Delay delay) noexcept {
-        if constexpr (std::signed_integral<Delay>) {
-            if (delay < 0) return now;
-        }
-        return tick_after(now, static_cast<tick>(delay));
+        return tick_after(now, delay);
     }
     static constexpr tick in_range(tick earliest, tick latest) noexcept {
         return roundest_tick(earliest, latest);
