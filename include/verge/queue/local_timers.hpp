@@ -101,7 +101,7 @@ public:
     /// The same for a delay in coarser units: hours::max() is never.
     template <coarse_duration Delay>
     timer_id schedule_after(Delay delay, callback fn) {
-        return schedule_after(saturated(delay), std::move(fn));
+        return schedule_at(deadline_after(now(), delay), std::move(fn));
     }
 
     /// Runs `fn` somewhere in [earliest, latest], where it meets other timers with slack.
