@@ -25,16 +25,19 @@ struct call : std::enable_shared_from_this<call> {
     void send() {
         ++attempts;
         // The time-out.  It holds the call by a counted pointer, which cancel() gives back at once.
-        time_out = timers.schedule_after(20ms, [self = shared_from_this()] { self->timed_out(); });
+        // From here on the timer thread may be in the next send(): an attempt keeps its own id.
+        const verge::timer_id time_out =
+            timers.schedule_after(20ms, [self = shared_from_this()] { self->timed_out(); });
         // The server, as far as this example has one.
         thread_local std::mt19937 random(7);
         if (random() % 20 == 0) return;  // lost on the way
         const auto latency = std::chrono::microseconds(100 + random() % 900);
-        timers.schedule_after(latency, [self = shared_from_this()] { self->answered(); });
+        timers.schedule_after(latency,
+                              [self = shared_from_this(), time_out] { self->answered(time_out); });
     }
 
-    void answered() {
-        // Only one of the answer and the time-out ends the call: cancel() says which.
+    void answered(verge::timer_id time_out) {
+        // Only one of the answer and the time-out ends the attempt: cancel() says which.
         if (timers.cancel(time_out) != verge::cancel_result::cancelled) return;
         succeeded = true;
         done.release();
@@ -50,7 +53,6 @@ struct call : std::enable_shared_from_this<call> {
     }
 
     std::counting_semaphore<>& done;
-    verge::timer_id time_out;
     int attempts = 0;
     bool succeeded = false;
 };

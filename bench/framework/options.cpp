@@ -11,16 +11,31 @@
 namespace bench {
 namespace {
 
-// Every parameter of BENCH.md is a flag, also while no workload with it is built.
+// Every parameter is a flag, also while no workload with it is built.
 std::set<std::string> parameter_names() {
     std::set<std::string> names{"threads", "window",  "n",      "order", "load",
-                                "spread",  "workers", "fibers", "from"};
+                                "spread",  "workers", "fibers", "from",  "shards"};
     for (const workload& work : workloads()) {
         for (const parameter& param : work.params) {
             names.insert(param.name);
         }
     }
     return names;
+}
+
+// All of them as flags, in lines for usage().
+std::string parameter_flags() {
+    constexpr std::size_t width = 65;
+    std::string lines;
+    std::string line;
+    for (const std::string& name : parameter_names()) {
+        if (line.size() + name.size() > width) {
+            lines += line + "\n               ";
+            line.clear();
+        }
+        line += (line.empty() ? "--" : " --") + name;
+    }
+    return lines + line;
 }
 
 bool contains(const std::vector<std::string>& list, const std::string& item) {
@@ -177,8 +192,9 @@ std::string usage() {
            "  --seconds    of one run; some workloads count operations instead, in proportion\n"
            "  --repeat     runs of each peer, interleaved; the figure is their median (default 5)\n"
            "  --json       append one JSON object a line for each figure\n"
-           "  parameters   --threads --window --n --order --load --spread --workers --fibers "
-           "--from\n"
+           "  parameters   " +
+           parameter_flags() +
+           "\n"
            "               values separated by commas; --list shows who has which\n";
 }
 

@@ -3,6 +3,8 @@
 #include <verge/queue/timing_wheel.hpp>
 
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -24,10 +26,16 @@ public:
 
     // Before destruction: all of it that runs user code, while the object can still be called.
     void close() noexcept {
+        const user here(*this);
         closed_ = true;
-        if (dropping_gone_ != nullptr) *std::exchange(dropping_gone_, nullptr) = true;
+        dropping_ = false;  // a clear() under way leaves the rest to this one
         clear();
-        if (scope_ != nullptr) scope_->gone = true;
+    }
+
+    // Ends it; if it runs user code at this moment, when that has returned.
+    static void release(std::unique_ptr<impl> last) noexcept {
+        impl& self = *last;
+        if (self.users_ > 0) self.kept_ = std::move(last);
     }
 
     template <class Arm>
@@ -38,7 +46,13 @@ public:
             return {};
         }
         entry* const e = pool_.take_or_grow();
+        const user here(*this);
         e->fn = std::move(fn);
+        if (closed_ || full()) [[unlikely]] {  // the move has destroyed an object, which scheduled
+            ++counters_.rejected;
+            end(*e);
+            return {};
+        }
         e->period = period;
         e->policy = policy;
         e->now = state::pending;
@@ -59,9 +73,7 @@ public:
     }
 
     timer_id schedule_every(duration period, callback&& fn, missed_ticks policy) {
-        // A period in ticks, rounded up: never early.
-        const duration whole = std::max(period, scale_.resolution());
-        const tick ticks = static_cast<tick>((whole.count() - 1) / scale_.resolution().count()) + 1;
+        const tick ticks = ticks_of(period);
         return schedule(std::move(fn), ticks, policy, [&](wheel& w, entry& e) {
             w.arm_at(e, tick_after(scale_.ticks_ceil(now_), ticks));
         });
@@ -100,15 +112,16 @@ public:
     }
 
     std::size_t run_due(time_point now, std::size_t budget) {
-        if (scope_ != nullptr) return 0;
+        if (advancing_) return 0;
+        const user here(*this);
+        const run_scope scope(*this);
         now_ = std::max(now_, now);
-        run_scope scope{*this};
         std::size_t fired = 0;
         wheel_.advance(
             scale_.ticks_floor(now_),
             [&](entry& e) {
                 ++fired;
-                run(scope, e);
+                run(e);
             },
             budget);
         return fired;
@@ -124,11 +137,11 @@ public:
     std::size_t size() const noexcept { return wheel_.size(); }
 
     void clear() noexcept {
-        if (entry* const e = running(); e != nullptr) e->now = state::over;
+        if (running_ != nullptr) running_->now = state::over;
         // All leave the wheel before the first callback is destroyed: what the destructors schedule
         // meanwhile is not dropped.
         while (entry* const e = wheel_.take_any()) {
-            e->now = state::dropped;
+            e->now = state::gone;
             e->next_dropped = std::exchange(dropped_, e);
             ++counters_.dropped;
         }
@@ -144,91 +157,108 @@ public:
     }
 
 private:
+    // A callback stays in its slot from schedule() on, is called there and destroyed there: to move
+    // it may run user code, at a time that nobody expects.
     enum class state : std::uint8_t {
         pending,  // in the wheel
         running,  // its callback has been called and has not returned
         over,     // the same, and it has no further runs
-        dropped,  // in dropped_: its callback is about to be destroyed, and its id names nothing
+        gone,     // its id names nothing: the slot is free, or its callback arrives or is destroyed
     };
     struct entry : wheel_timer {
-        callback fn;                    // while it is pending or dropped
+        callback fn;
         tick period = 0;                // 0: it runs once
-        entry* next_dropped = nullptr;  // while it is dropped
+        entry* next_dropped = nullptr;  // while it is in dropped_
         missed_ticks policy{};
-        state now = state::pending;
+        state now = state::gone;
     };
     using wheel = timing_wheel<entry>;
     using pool = detail::slot_pool<entry>;
 
-    // Lives on the stack of run_due(), and outlives the object if a callback destroys that.
-    struct run_scope {
-        explicit run_scope(impl& of) noexcept : owner(of) { of.scope_ = this; }
-        ~run_scope() {
-            if (!gone) owner.scope_ = nullptr;
+    // Lives while user code may run inside a member function.  If that destroys the object, the
+    // last of these ends what is left of it.
+    class user {
+    public:
+        explicit user(impl& of) noexcept : of_(of) { ++of_.users_; }
+        ~user() {
+            if (--of_.users_ > 0) return;
+            const std::unique_ptr<impl> last = std::move(of_.kept_);
         }
+        user(const user&) = delete;
+        user& operator=(const user&) = delete;
+
+    private:
+        impl& of_;
+    };
+
+    // Lives on the stack of run_due().
+    class run_scope {
+    public:
+        explicit run_scope(impl& of) noexcept : of_(of) { of_.advancing_ = true; }
+        ~run_scope() { of_.advancing_ = false; }
         run_scope(const run_scope&) = delete;
         run_scope& operator=(const run_scope&) = delete;
 
-        impl& owner;
-        entry* running = nullptr;
-        bool gone = false;
+    private:
+        impl& of_;
     };
 
     [[nodiscard]] entry* find(timer_id id) const noexcept {
         entry* const e = pool_.find(id.value());
-        return e == nullptr || e->now == state::dropped ? nullptr : e;
+        return e == nullptr || e->now == state::gone ? nullptr : e;
     }
 
-    [[nodiscard]] entry* running() const noexcept {
-        return scope_ == nullptr ? nullptr : scope_->running;
+    // A period in ticks, rounded up: never early.
+    [[nodiscard]] tick ticks_of(duration period) const noexcept {
+        if (period == duration::max()) return never_tick;
+        const duration whole = std::max(period, scale_.resolution());
+        return static_cast<tick>((whole.count() - 1) / scale_.resolution().count()) + 1;
     }
 
     // A timer that runs for the last time has made room for another; one that returns has not.
     [[nodiscard]] bool full() const noexcept {
-        const entry* const e = running();
+        const entry* const e = running_;
         const bool returns = e != nullptr && e->now == state::running && e->period != 0;
         return wheel_.size() + (returns ? 1 : 0) >= max_timers_;
     }
 
-    // The destructors may clear() again, which only adds to the list, and destroy the object.
+    // The destructors may clear() again, which only adds to the list, and destroy the object, which
+    // empties it.
     void destroy_dropped() noexcept {
-        if (dropping_gone_ != nullptr) return;
-        bool gone = false;
-        dropping_gone_ = &gone;
-        while (dropped_ != nullptr) {
+        if (dropping_) return;
+        const user here(*this);
+        dropping_ = true;
+        while (dropped_ != nullptr)
             end(*std::exchange(dropped_, dropped_->next_dropped));
-            if (gone) return;
-        }
-        dropping_gone_ = nullptr;
+        dropping_ = false;
     }
 
-    // Frees the slot first and destroys the callback last: its captures may call us.
+    // Destroys the callback where it stands, and frees the slot last: the captures may call us, and
+    // must not find the slot in other hands.
     void end(entry& e) noexcept {
-        const callback doomed = std::move(e.fn);
+        const user here(*this);
+        e.now = state::gone;
+        std::destroy_at(&e.fn);
+        ::new (static_cast<void*>(&e.fn)) callback;
         pool_.free(e);
     }
 
-    void run(run_scope& scope, entry& e) {
-        callback fn = std::move(e.fn);
+    void run(entry& e) {
         e.now = state::running;
-        scope.running = &e;
+        running_ = &e;
         ++counters_.fired;
         try {
-            fn();
+            e.fn();
         } catch (...) {
-            if (!scope.gone) finish(scope, e, fn, true);
+            running_ = nullptr;
+            end(e);
             throw;
         }
-        if (!scope.gone) finish(scope, e, fn, false);
-    }
-
-    void finish(run_scope& scope, entry& e, callback& fn, bool threw) noexcept {
-        scope.running = nullptr;
-        if (threw || e.now == state::over || e.period == 0) {
-            pool_.free(e);
+        running_ = nullptr;
+        if (e.now == state::over || e.period == 0) {
+            end(e);
             return;
         }
-        e.fn = std::move(fn);
         e.now = state::pending;
         const tick now = scale_.ticks_floor(now_);
         wheel_.arm_next(e, next_period(e.deadline(), e.period, now, e.policy).next);
@@ -240,9 +270,12 @@ private:
     time_point now_;
     counters counters_;
     std::size_t max_timers_;
-    run_scope* scope_ = nullptr;     // of the run_due() that is under way
-    entry* dropped_ = nullptr;       // linked through next_dropped
-    bool* dropping_gone_ = nullptr;  // of the destroy_dropped() that is under way
+    entry* running_ = nullptr;    // whose callback has been called and has not returned
+    entry* dropped_ = nullptr;    // linked through next_dropped
+    std::unique_ptr<impl> kept_;  // itself, when the object is gone and user code still runs
+    std::size_t users_ = 0;       // of class user
+    bool advancing_ = false;      // a run_due() is under way
+    bool dropping_ = false;       // a destroy_dropped() is under way
     bool closed_ = false;
 };
 
@@ -250,6 +283,7 @@ local_timers::local_timers() : local_timers(options{}) {}
 local_timers::local_timers(const options& opts) : impl_(std::make_unique<impl>(opts)) {}
 local_timers::~local_timers() {
     impl_->close();
+    impl::release(std::move(impl_));
 }
 
 timer_id local_timers::schedule_at(time_point deadline, callback fn) {

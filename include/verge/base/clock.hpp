@@ -107,6 +107,11 @@ public:
         if (origin == never) throw std::invalid_argument("verge::tick_scale: the origin is never");
     }
 
+    /// The same for a resolution in coarser units: hours::max() is duration::max().
+    template <coarse_duration Resolution>
+    constexpr explicit tick_scale(Resolution resolution, time_point origin = time_point{})
+        : tick_scale(saturated(resolution), origin) {}
+
     /// For deadlines: the first tick at or after `when`.
     [[nodiscard]] constexpr std::uint64_t ticks_ceil(time_point when) const noexcept {
         if (when == never) return never_tick;

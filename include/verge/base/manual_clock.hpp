@@ -47,6 +47,17 @@ public:
     void advance(duration by) noexcept;
     void advance_to(time_point when) noexcept;
 
+    /// advance() in coarser units: by hours::max() to the last time.
+    template <coarse_duration By>
+    void advance(By by) noexcept {
+        const duration whole = saturated(by);
+        if (whole == duration::max()) {
+            advance_to(last_time);
+        } else {
+            advance(whole);
+        }
+    }
+
     /// Blocks the calling thread until the clock shows `when` or later.
     void sleep_until(time_point when) noexcept;
 

@@ -241,6 +241,12 @@ public:
     /// a clock: then nobody is told.
     bool set_alarm(alarm_clock which, duration when) noexcept;
 
+    /// The same in coarser units: hours::max() is duration::max().
+    template <coarse_duration When>
+    bool set_alarm(alarm_clock which, When when) noexcept {
+        return set_alarm(which, saturated(when));
+    }
+
     /// Tells `watcher` when the clock reaches its alarm or was set; nullptr ends that.
     void watch(alarm_clock which, clock_watcher* watcher) noexcept;
 

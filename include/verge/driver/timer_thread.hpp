@@ -152,6 +152,12 @@ public:
     /// after the one before has ended.  A period below 1 ns counts as 1 ns.
     timer_id schedule_every(duration period, callback fn, missed_ticks policy = missed_ticks::skip);
 
+    /// The same for a period in coarser units: hours::max() is never.
+    template <coarse_duration Period>
+    timer_id schedule_every(Period period, callback fn, missed_ticks policy = missed_ticks::skip) {
+        return schedule_every(saturated(period), std::move(fn), policy);
+    }
+
     /// Prevents the timer from running, if it has not begun.  Does not wait: on `running` the
     /// callback may outlive this call, so its captures must too.  A periodic timer cancelled while
     /// it runs (`running`) does not run again.

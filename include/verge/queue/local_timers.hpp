@@ -101,15 +101,22 @@ public:
     /// The same for a delay in coarser units: hours::max() is never.
     template <coarse_duration Delay>
     timer_id schedule_after(Delay delay, callback fn) {
-        return schedule_after(saturated(delay), std::move(fn));
+        return schedule_at(deadline_after(now(), delay), std::move(fn));
     }
 
     /// Runs `fn` somewhere in [earliest, latest], where it meets other timers with slack.
     timer_id schedule_between(time_point earliest, time_point latest, callback fn);
 
     /// Runs `fn` every `period`, at first one period from now(), until it is cancelled.  The period
-    /// is rounded up to a multiple of the resolution, and is at least that.
+    /// is rounded up to a multiple of the resolution, and is at least that; duration::max() is
+    /// never.
     timer_id schedule_every(duration period, callback fn, missed_ticks policy = missed_ticks::skip);
+
+    /// The same for a period in coarser units: hours::max() is never.
+    template <coarse_duration Period>
+    timer_id schedule_every(Period period, callback fn, missed_ticks policy = missed_ticks::skip) {
+        return schedule_every(saturated(period), std::move(fn), policy);
+    }
 
     /// Prevents the timer from running.  `running` from inside its own callback; then a periodic
     /// one has no further runs.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -23,6 +24,12 @@ inline constexpr std::size_t no_budget = std::numeric_limits<std::size_t>::max()
 /// `now + delay`, stopping at never_tick instead of overflowing.
 [[nodiscard]] constexpr tick tick_after(tick now, tick delay) noexcept {
     return delay > never_tick - now ? never_tick : now + delay;
+}
+
+/// The same for a signed delay: a negative one is none.
+template <std::signed_integral Delay>
+[[nodiscard]] constexpr tick tick_after(tick now, Delay delay) noexcept {
+    return delay < 0 ? now : tick_after(now, static_cast<tick>(delay));
 }
 
 /// The tick in [earliest, latest] that has the most trailing zero bits: where timers with slack

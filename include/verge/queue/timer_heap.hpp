@@ -53,10 +53,7 @@ struct timer_key_traits<tick> {
     static constexpr bool is_never(tick key) noexcept { return key == never_tick; }
     template <std::integral Delay>
     static constexpr tick after(tick now, Delay delay) noexcept {
-        if constexpr (std::signed_integral<Delay>) {
-            if (delay < 0) return now;
-        }
-        return tick_after(now, static_cast<tick>(delay));
+        return tick_after(now, delay);
     }
     static constexpr tick in_range(tick earliest, tick latest) noexcept {
         return roundest_tick(earliest, latest);
@@ -102,6 +99,25 @@ struct timer_key_traits<std::chrono::time_point<Clock, Duration>> {
     static constexpr key in_range(key, key latest) noexcept { return latest; }
     static constexpr key as_now(key now) noexcept {
         return is_never(now) ? now - Duration(1) : now;
+    }
+};
+
+/// Time points that count in floating point: as floating point.  A negative delay is none.
+template <class Clock, class Duration>
+requires std::floating_point<typename Duration::rep>
+struct timer_key_traits<std::chrono::time_point<Clock, Duration>> {
+    using key = std::chrono::time_point<Clock, Duration>;
+    using count = timer_key_traits<typename Duration::rep>;
+    static constexpr bool is_never(key at) noexcept {
+        return count::is_never(at.time_since_epoch().count());
+    }
+    template <class Rep, class Period>
+    static constexpr key after(key now, std::chrono::duration<Rep, Period> delay) noexcept {
+        return delay < delay.zero() ? now : now + Duration(delay);
+    }
+    static constexpr key in_range(key, key latest) noexcept { return latest; }
+    static constexpr key as_now(key now) noexcept {
+        return key(Duration(count::as_now(now.time_since_epoch().count())));
     }
 };
 

@@ -69,6 +69,12 @@ public:
         core_.arm(timer, tick_after(core_.now(), delay));
     }
 
+    /// The same for a signed delay: a negative one is none.
+    template <std::signed_integral Delay>
+    void arm_after(T& timer, Delay delay) noexcept {
+        core_.arm(timer, tick_after(core_.now(), delay));
+    }
+
     /// Arms the timer for the roundest tick in [earliest, latest], so that timers with slack share
     /// wake-ups.  A timer armed here for a tick in that range is left as it is.  If
     /// latest < earliest, `earliest` counts.

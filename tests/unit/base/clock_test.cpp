@@ -145,6 +145,13 @@ TEST(TickScale, RefusesAResolutionBelowOneNanosecond) {
     EXPECT_THROW(tick_scale{duration::min()}, std::invalid_argument);
     EXPECT_NO_THROW(tick_scale{1ns});
     EXPECT_NO_THROW(tick_scale{duration::max()});
+    EXPECT_THROW(tick_scale{std::chrono::hours::min()}, std::invalid_argument);
+    EXPECT_THROW(tick_scale{-1h}, std::invalid_argument);
+}
+
+TEST(TickScale, TakesAResolutionThatNanosecondsCannotHoldForTheirLongest) {
+    EXPECT_EQ(tick_scale{std::chrono::hours::max()}.resolution(), duration::max());
+    EXPECT_EQ(tick_scale{2h}.resolution(), duration(2h));
 }
 
 TEST(TickScale, RefusesNeverAsItsOrigin) {

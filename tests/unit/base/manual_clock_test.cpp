@@ -37,6 +37,7 @@ TEST(ManualClock, NeverGoesBackwards) {
     manual_clock clock(at(10s));
     clock.advance(-1s);
     clock.advance(duration::min());
+    clock.advance(std::chrono::hours::min());
     clock.advance(0s);
     clock.advance_to(at(9s));
     clock.advance_to(time_point::min());
@@ -51,6 +52,12 @@ TEST(ManualClock, StopsAtTheLastTime) {
     clock.advance_to(never);
     EXPECT_EQ(clock.now(), last_time);
     EXPECT_EQ(manual_clock(never).now(), last_time);
+
+    for (const time_point start : {time_point::min(), at(-1s), at(0s)}) {
+        manual_clock other(start);
+        other.advance(std::chrono::hours::max());
+        EXPECT_EQ(other.now(), last_time) << "nanoseconds cannot hold it";
+    }
 }
 
 TEST(ManualClock, SleepingUntilAPastTimeReturnsAtOnce) {

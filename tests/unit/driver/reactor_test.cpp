@@ -368,6 +368,19 @@ TEST(Reactor, AnAlarmOfTheDateGoesOff) {
     r.watch(alarm_clock::realtime, nullptr);
 }
 
+TEST(Reactor, AnAlarmThatNanosecondsCannotHoldDoesNotGoOff) {
+    reactor r;
+    counting_watcher watcher;
+    r.watch(alarm_clock::realtime, &watcher);
+    ASSERT_TRUE(r.set_alarm(alarm_clock::realtime, std::chrono::hours::max()));
+    r.wait(time_point{});
+    EXPECT_EQ(watcher.moves, 0);
+    ASSERT_TRUE(r.set_alarm(alarm_clock::realtime, std::chrono::hours::min()));
+    r.wait(time_point{});
+    EXPECT_EQ(watcher.moves, 1) << "the past has come";
+    r.watch(alarm_clock::realtime, nullptr);
+}
+
 TEST(Reactor, AChangeOfDateIsToldAndWatchedForAgain) {
     refusing_system system;
     reactor r({.system = &system});

@@ -459,6 +459,8 @@ TEST(TimerThread, NeverNeverRuns) {
     ids.push_back(timers.schedule_after(duration::max(), [] { FAIL(); }));
     ids.push_back(timers.schedule_between(never, never, [] { FAIL(); }));
     ids.push_back(timers.schedule_every(duration::max(), [] { FAIL(); }));
+    ids.push_back(timers.schedule_after(std::chrono::hours::max(), [] { FAIL(); }));
+    ids.push_back(timers.schedule_every(std::chrono::hours::max(), [] { FAIL(); }));
     timers.schedule_after(1ms, [&] { fired.set(); });
     EXPECT_TRUE(fired.wait());
     for (const timer_id id : ids) {
@@ -468,6 +470,13 @@ TEST(TimerThread, NeverNeverRuns) {
     const timer_id id = timers.schedule_at(never, [&] { moved.set(); });
     EXPECT_EQ(timers.reschedule(id, now()), reschedule_result::pending);
     EXPECT_TRUE(moved.wait());
+}
+
+TEST(TimerThread, ANegativePeriodIsTheLeastOne) {
+    std::atomic<int> runs{0};
+    timer_thread timers;
+    timers.schedule_every(std::chrono::hours::min(), [&] { ++runs; });
+    EXPECT_TRUE(eventually([&] { return runs > 2; }));
 }
 
 TEST(TimerThread, CallsAFunctionOfC) {

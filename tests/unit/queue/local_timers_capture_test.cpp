@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <new>
 
@@ -182,6 +183,228 @@ TEST_F(LocalTimers, SchedulingWhileItIsDestroyedGivesAnEmptyId) {
     timers_.reset();
     EXPECT_EQ(refused, 20);
     EXPECT_EQ(token.use_count(), 1);
+}
+
+// ---- captures without a move constructor --------------------------------------------------------
+
+// Each move of it copies, and then destroys: its function is called at any time.
+struct restless {
+    std::function<void()>* then;
+    ~restless() { (*then)(); }
+    restless(const restless&) noexcept = default;
+    restless& operator=(const restless&) = delete;
+    explicit restless(std::function<void()>& function) : then(&function) {}
+};
+
+class LocalTimersWithRestlessCaptures : public LocalTimers {
+protected:
+    timer_id once(duration when) { return once(*timers_, when); }
+    timer_id once(local_timers& timers, duration when) {
+        return timers.schedule_at(at(when), [this, r = restless(then_)] { ++runs_; });
+    }
+    timer_id periodic(duration period) {
+        return timers_->schedule_every(period, [this, r = restless(then_)] { ++runs_; });
+    }
+
+    // The ways of a timer, with what its captures do to `living_` meanwhile.  `id_` is its id, from
+    // when the argument that it was scheduled with is destroyed: that is such an object too.
+    void each_way(const std::function<void()>& then) {
+        const auto way = [&](const std::function<void()>& go) {
+            make({});
+            living_ = &*timers_;
+            then_ = then;
+            runs_ = 0;
+            id_ = {};
+            go();
+            then_ = [] {};
+        };
+        way([&] {
+            id_ = once(1s);
+            timers_->run_due(at(1s));
+            EXPECT_EQ(runs_, 1) << "run";
+            EXPECT_EQ(timers_->cancel(id_), cancel_result::gone);
+            is_whole();
+        });
+        way([&] {
+            id_ = once(1s);
+            EXPECT_EQ(timers_->cancel(id_), cancel_result::cancelled);
+            EXPECT_EQ(timers_->cancel(id_), cancel_result::gone);
+            is_whole();
+        });
+        way([&] {
+            id_ = once(1s);
+            EXPECT_EQ(timers_->reschedule(id_, at(2s)), reschedule_result::pending);
+            timers_->run_due(at(1s));
+            EXPECT_EQ(runs_, 0) << "rescheduled";
+            timers_->run_due(at(2s));
+            EXPECT_EQ(runs_, 1) << "rescheduled";
+            is_whole();
+        });
+        way([&] {
+            id_ = periodic(1s);
+            for (int i = 1; i <= 3; ++i) {
+                timers_->run_due(at(i * 1s));
+                EXPECT_EQ(runs_, i) << "periodic";
+            }
+            EXPECT_EQ(timers_->cancel(id_), cancel_result::cancelled);
+            is_whole();
+        });
+        way([&] {
+            const timer_id id = timers_->schedule_every(1s, [this, r = restless(then_)] {
+                if (++runs_ == 2) {
+                    EXPECT_EQ(timers_->cancel(id_), cancel_result::running);
+                }
+            });
+            id_ = id;
+            for (int i = 1; i <= 3; ++i)
+                timers_->run_due(at(i * 1s));
+            EXPECT_EQ(runs_, 2) << "cancelled by itself";
+            is_whole();
+        });
+        way([&] {
+            const timer_id id = timers_->schedule_every(1s, [r = restless(then_)] { throw 1; });
+            id_ = id;
+            EXPECT_THROW(timers_->run_due(at(1s)), int);
+            EXPECT_EQ(timers_->cancel(id_), cancel_result::gone);
+            is_whole();
+        });
+        way([&] {
+            id_ = once(1s);
+            periodic(1s);
+            timers_->clear();
+            timers_->run_due(at(1s));
+            EXPECT_EQ(runs_, 0) << "dropped";
+            is_whole();
+        });
+        way([&] {
+            id_ = once(1s);
+            periodic(1s);
+            timers_.reset();
+            EXPECT_EQ(runs_, 0) << "destroyed";
+        });
+        way([&] {
+            once(1h);
+            const timer_id id = timers_->schedule_at(at(1s), [this, r = restless(then_)] {
+                ++runs_;
+                timers_.reset();
+                living_ = nullptr;
+            });
+            id_ = id;
+            EXPECT_EQ(timers_->run_due(at(1s)), 1U);
+            EXPECT_EQ(runs_, 1) << "destroyed by its callback";
+        });
+    }
+
+    // No slot is lost, none is given twice.
+    void is_whole() {
+        then_ = [] {};
+        timers_->clear();
+        ran();
+        std::vector<timer_id> ids;
+        for (int i = 0; i < 100; ++i)
+            ids.push_back(timers_->schedule_at(timers_->now() + 1s, note(i)));
+        EXPECT_EQ(timers_->size(), 100U);
+        for (std::size_t i = 0; i < ids.size(); i += 2)
+            EXPECT_EQ(timers_->cancel(ids[i]), cancel_result::cancelled);
+        EXPECT_EQ(timers_->run_due(timers_->now() + 1s), 50U);
+        EXPECT_EQ(ran().size(), 50U);
+        EXPECT_EQ(timers_->size(), 0U);
+    }
+
+    std::function<void()> then_ = [] {};
+    local_timers* living_ = nullptr;  // to the end of its destructor: an optional is empty by then
+    timer_id id_;
+    int runs_ = 0;
+};
+
+TEST_F(LocalTimersWithRestlessCaptures, CancelThemselves) {
+    each_way([&] {
+        if (living_ != nullptr) living_->cancel(id_);
+    });
+}
+
+TEST_F(LocalTimersWithRestlessCaptures, Schedule) {
+    each_way([&] {
+        if (living_ == nullptr) return;
+        living_->schedule_at(at(1h), note(1));
+        living_->schedule_every(1h, note(2));
+    });
+}
+
+TEST_F(LocalTimersWithRestlessCaptures, CancelOthers) {
+    std::vector<timer_id> others;
+    int depth = 0;
+    each_way([&] {
+        if (living_ == nullptr) return;
+        ++depth;
+        // The others have such a capture too, and so cancel one another.
+        while (!others.empty()) {
+            const timer_id other = others.back();
+            others.pop_back();
+            living_->cancel(other);
+        }
+        if (depth == 1) {
+            for (int i = 0; i < 5; ++i)
+                others.push_back(once(*living_, 1h));
+        }
+        --depth;
+    });
+}
+
+TEST_F(LocalTimersWithRestlessCaptures, ClearAndTrim) {
+    const auto clear = [&] {
+        timers_->clear();
+        timers_->trim();
+    };
+    then_ = clear;
+    once(1s);
+    EXPECT_EQ(timers_->size(), 0U) << "the argument is destroyed last";
+    then_ = [] {};
+    once(1s);
+    periodic(1s);
+    then_ = clear;
+    timers_->run_due(at(1s));
+    EXPECT_EQ(runs_, 1) << "at its end the first drops the second";
+    EXPECT_EQ(timers_->size(), 0U);
+    is_whole();
+}
+
+TEST_F(LocalTimersWithRestlessCaptures, TakeTheLastPlaceThemselves) {
+    make({.max_timers = 1});
+    bool taken = false;
+    then_ = [&] {
+        if (!taken) taken = static_cast<bool>(timers_->schedule_at(at(1h), note(1)));
+    };
+    EXPECT_FALSE(once(1s)) << "its capture came first";
+    EXPECT_TRUE(taken);
+    EXPECT_EQ(timers_->size(), 1U);
+    EXPECT_EQ(timers_->stats().rejected, 1U);
+    then_ = [] {};
+}
+
+// Whichever destructor it is, in whichever function.
+TEST_F(LocalTimersWithRestlessCaptures, DestroyTheObjectAtAnyStep) {
+    bool reached = true;
+    for (int nth = 1; reached; ++nth) {
+        SCOPED_TRACE(nth);
+        make({});
+        reached = false;
+        int calls = 0;
+        then_ = [&] {
+            if (++calls != nth) return;
+            reached = true;
+            timers_.reset();
+        };
+        timer_id id;
+        if (timers_) id = once(1s);
+        if (timers_) timers_->cancel(id);
+        if (timers_) periodic(1s);
+        if (timers_) once(1s);
+        if (timers_) timers_->run_due(at(1s));
+        if (timers_) timers_->clear();
+        then_ = [] {};
+        EXPECT_NE(timers_.has_value(), reached);
+    }
 }
 
 // ---- memory -----------------------------------------------------------------------------------

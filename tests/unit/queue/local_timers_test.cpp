@@ -28,6 +28,31 @@ TEST_F(LocalTimers, ADelayThatNanosecondsCannotHoldIsNever) {
     EXPECT_EQ(timers_->remaining(id), duration::max());
     timers_->schedule_after(std::chrono::hours::min(), note(2));
     EXPECT_EQ(run(0ns), names{2}) << "a negative delay counts as 0";
+
+    for (const time_point start : {at(-1ns), time_point::min()}) {
+        make({.start = start});
+        timers_->schedule_after(std::chrono::hours::max(), note(3));
+        EXPECT_EQ(timers_->next_expiry(), never);
+        timers_->schedule_after(std::chrono::hours::min(), note(4));
+        EXPECT_EQ(timers_->run_due(last_time), 1U) << "also before the epoch";
+        EXPECT_EQ(ran(), names{4});
+    }
+}
+
+TEST_F(LocalTimers, APeriodThatNanosecondsCannotHoldIsNever) {
+    for (const time_point start : {at(0ns), at(-1h), time_point::min()}) {
+        make({.start = start});
+        const timer_id id = timers_->schedule_every(std::chrono::hours::max(), note(1));
+        EXPECT_EQ(timers_->remaining(id), duration::max());
+        EXPECT_EQ(timers_->next_expiry(), never);
+        timers_->schedule_every(std::chrono::hours::min(), note(2));
+        EXPECT_EQ(timers_->run_due(start + 1ns), 1U) << "a negative period is the least one";
+        EXPECT_EQ(ran(), names{2});
+    }
+    timers_->clear();
+    EXPECT_EQ(timers_->run_due(last_time), 0U);
+    timers_->schedule_every(2h, note(3));
+    EXPECT_EQ(timers_->size(), 1U) << "others are what they were";
 }
 
 TEST_F(LocalTimers, NeverRunsEarly) {

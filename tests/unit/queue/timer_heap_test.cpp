@@ -6,7 +6,10 @@
 #include <verge/queue/timer_heap.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <limits>
+#include <random>
+#include <ratio>
 #include <type_traits>
 
 namespace verge {
@@ -179,6 +182,97 @@ TEST(TimerHeapOfTimePoints, TakesANegativeDelayAsNoneBeforeTheEpochToo) {
     heap.arm_after(timers[0], simulated_clock::duration::min());  // the sum would overflow
     EXPECT_EQ(timers[0].deadline(), simulated_clock::time_point(-1us));
 }
+
+// ---- time points that count in floating point ----
+
+struct real_clock {
+    using duration = std::chrono::duration<double>;
+    using time_point = std::chrono::time_point<real_clock>;
+};
+
+using real_timer = named<heap_timer<real_clock::time_point>>;
+using real_heap = timer_heap<real_timer>;
+static_assert(timer_queue<real_heap>);
+
+constexpr real_clock::time_point at_second(double count) {
+    return real_clock::time_point(real_clock::duration(count));
+}
+
+TEST(TimerHeapOfFloatingTimePoints, InfinityAndNotANumberNeverFire) {
+    real_heap heap(at_second(1.0));
+    auto timers = make_timers<real_heap>(7);
+    heap.arm_at(timers[0], at_second(not_a_number));
+    heap.arm_at(timers[1], at_second(infinity));
+    EXPECT_EQ(heap.next_expiry(), std::nullopt);
+    heap.arm_at(timers[2], at_second(5.0));
+    heap.arm_at(timers[3], at_second(-not_a_number));
+    heap.arm_after(timers[4], real_clock::duration(infinity));
+    heap.arm_at(timers[5], at_second(-infinity));
+    heap.arm_at(timers[6], real_clock::time_point::max());
+    EXPECT_EQ(timers[5].deadline(), at_second(1.0)) << "the past, however far";
+    EXPECT_EQ(fired_until(heap, at_second(5.0)), (names{5, 2}));
+    EXPECT_EQ(fired_until(heap, at_second(infinity)), names{6});
+    EXPECT_EQ(heap.now(), real_clock::time_point::max());
+    EXPECT_EQ(heap.next_expiry(), std::nullopt);
+    EXPECT_EQ(heap.size(), 4U);
+}
+
+TEST(TimerHeapOfFloatingTimePoints, NotANumberKeepsTheOrderOfTheOthers) {
+    std::mt19937 random(1);
+    for (int round = 0; round < 50; ++round) {
+        real_heap heap(at_second(0.0));
+        auto timers = make_timers<real_heap>(100);
+        std::size_t finite = 0;
+        for (real_timer& timer : timers) {
+            const unsigned kind = random() % 4;
+            if (kind > 1) ++finite;
+            heap.arm_at(timer, at_second(kind == 0   ? not_a_number
+                                         : kind == 1 ? infinity
+                                                     : static_cast<double>(random() % 50)));
+            ASSERT_EQ(heap.check(), nullptr);
+        }
+        auto last = at_second(0.0);
+        EXPECT_EQ(heap.advance(at_second(50.0),
+                               [&](real_timer& timer) {
+                                   EXPECT_LE(last, timer.deadline());
+                                   last = timer.deadline();
+                               }),
+                  finite);
+    }
+}
+
+TEST(TimerHeapOfFloatingTimePoints, IgnoresATimeThatIsNotANumber) {
+    real_heap heap(at_second(1.0));
+    auto timers = make_timers<real_heap>(1);
+    heap.arm_at(timers[0], at_second(2.0));
+    EXPECT_EQ(fired_until(heap, at_second(not_a_number)), names{});
+    EXPECT_EQ(heap.now(), at_second(1.0));
+
+    real_heap odd(at_second(not_a_number));
+    odd.arm_at(timers[0], at_second(2.0));
+    EXPECT_EQ(fired_until(odd, at_second(1.0)), names{});
+    EXPECT_EQ(fired_until(odd, at_second(2.0)), names{0});
+}
+
+TEST(TimerHeapOfFloatingTimePoints, TakesADelayInAnyUnit) {
+    real_heap heap(at_second(1.0));
+    auto timers = make_timers<real_heap>(1);
+    const auto armed_for = [&](auto delay) {
+        heap.arm_after(timers[0], delay);
+        return timers[0].deadline();
+    };
+    EXPECT_EQ(armed_for(500ms), at_second(1.5));
+    EXPECT_EQ(armed_for(1h), at_second(3601.0));
+    EXPECT_EQ(armed_for(std::chrono::duration<float>(0.25F)), at_second(1.25));
+    EXPECT_EQ(armed_for(std::chrono::hours::min()), at_second(1.0)) << "a negative delay is none";
+    EXPECT_EQ(armed_for(real_clock::duration(-infinity)), at_second(1.0));
+    armed_for(real_clock::duration(not_a_number));
+    EXPECT_EQ(heap.next_expiry(), std::nullopt);
+    armed_for(std::chrono::duration<double, std::ratio<3600>>::max());
+    EXPECT_EQ(heap.next_expiry(), std::nullopt) << "more than the key can hold";
+}
+
+// ---- delays in other units than the key's ----
 
 TEST(TimerHeapOfTimePoints, TakesADelayInAnyUnit) {
     clock_heap heap(noon);

@@ -5,6 +5,9 @@
 #include "unit/queue/timer_queue_fixture.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -369,6 +372,30 @@ TYPED_TEST(TimerQueue, TimeGoingBackwardsIsIgnored) {
     queue.arm_at(timers[2], 110);
     EXPECT_EQ(fired_by(queue, 110, 1), names{1});
     EXPECT_EQ(fired_by(queue, 1), names{2}) << "what a budget left is due all the same";
+}
+
+TYPED_TEST(TimerQueue, ANegativeDelayIsNone) {
+    TypeParam queue(100);
+    auto timers = make_timers<TypeParam>(7);
+    queue.arm_after(timers[0], -5);
+    queue.arm_after(timers[1], std::int8_t{-128});
+    queue.arm_after(timers[2], std::numeric_limits<std::int64_t>::min());
+    queue.arm_after(timers[3], 0);
+    queue.arm_after(timers[4], std::int16_t{7});
+    queue.arm_after(timers[5], 8U);
+    queue.arm_after(timers[6], std::numeric_limits<std::int64_t>::max());
+    for (const std::size_t i : {0U, 1U, 2U, 3U})
+        EXPECT_EQ(timers[i].deadline(), 100U);
+    EXPECT_EQ(timers[6].deadline(), 100 + (never_tick >> 1));
+    EXPECT_EQ(fired_by(queue, 100), (names{0, 1, 2, 3}));
+    EXPECT_EQ(fired_by(queue, 107), names{4});
+    EXPECT_EQ(fired_by(queue, 108), names{5});
+
+    TypeParam late(never_tick - 10);
+    late.arm_after(timers[0], 10);
+    EXPECT_EQ(timers[0].deadline(), never_tick) << "a sum that overflows is never";
+    late.arm_after(timers[0], -10);
+    EXPECT_EQ(timers[0].deadline(), never_tick - 10);
 }
 
 TYPED_TEST(TimerQueue, NeverNeverFires) {
