@@ -97,8 +97,13 @@ void clock_queue_base::look(void* sink, timer_id rang) noexcept {
     const hold locked(*this);
     if (rang == alarm_) alarm_ = {};
     if (closed_) return;
-    take_due(*static_cast<ready_sink*>(sink));
-    set_alarm();
+    auto& to = *static_cast<ready_sink*>(sink);
+    take_due(to);
+    try {
+        set_alarm();
+    } catch (...) {  // no memory for the alarm: then they end
+        abort_armed(to);
+    }
 }
 
 void clock_queue_base::clock_moved(void* sink) noexcept {

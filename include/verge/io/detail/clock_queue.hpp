@@ -62,6 +62,8 @@ protected:
     virtual std::optional<next_look> next() = 0;
     /// Under the lock: completes what is due.
     virtual void take_due(ready_sink& to) = 0;
+    /// Under the lock: aborts what waits for an alarm.
+    virtual void abort_armed(ready_sink& to) = 0;
     virtual void take_all(op_queue& to) = 0;
 
     // A mutex: it is held over system calls.
@@ -287,10 +289,17 @@ private:
     void take_due(ready_sink& to) override {
         while (!map_.empty()) {
             if (map_.begin()->first > Clock::now()) return;
-            const std::size_t count = take(*map_.begin()->second, to.ready, false);
-            to.count += count;
-            to.finished += static_cast<std::ptrdiff_t>(count);
+            take_first(to, false);
         }
+    }
+    void abort_armed(ready_sink& to) override {
+        while (!map_.empty())
+            take_first(to, true);
+    }
+    void take_first(ready_sink& to, bool aborted) {
+        const std::size_t count = take(*map_.begin()->second, to.ready, aborted);
+        to.count += count;
+        to.finished += static_cast<std::ptrdiff_t>(count);
     }
     void take_all(op_queue& to) override {
         while (!map_.empty())

@@ -144,8 +144,9 @@ struct cancel_io {
     }
 };
 
-/// `Work` is what is tried: its name; begin(io_handle&), when the operation is launched, which may
-/// fail; bool attempt(std::error_code&); call(home, handler, error).
+/// `Work` is what is tried: its name; perhaps prepare(), which may throw, and then
+/// begin(io_handle&), when the operation is launched, which may fail; bool
+/// attempt(std::error_code&); call(home, handler, error).
 template <class Work, class Handler, class Home>
 class io_with_handler final : public io_operation {
     using allocator = associated_allocator_t<Handler>;
@@ -237,6 +238,14 @@ void begin_io(const Executor& ex, io_handle& handle, const char* object, fd_even
     using own = associated_executor_t<Handler, Executor>;
     const auto start = [&](auto* op) {
         op->created({object, &handle, Work::name});
+        if constexpr (requires(Work & w) { w.prepare(); }) {
+            try {
+                op->work().prepare();
+            } catch (...) {
+                static_cast<operation*>(op)->destroy();
+                throw;
+            }
+        }
         if constexpr (may_have_slot<Handler>) {
             auto slot = verge::get_associated_cancellation_slot(op->handler());
             if (slot.is_connected()) {

@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -229,7 +230,7 @@ public:
         : basic_acceptor(Executor(context.get_executor()), at, reuse_address) {}
 
     /// Calls a handler, void(error_code, socket), for the next connection.  After an error such as
-    /// no_descriptors the connection still waits: accept it later.
+    /// no_descriptors the connection still waits: accept it later; after no_memory it is closed.
     template <class Token = deferred_t>
     auto async_accept(Token&& token = Token()) {
         return base::template begin<void(std::error_code, socket_type)>(
@@ -249,25 +250,29 @@ private:
         explicit accept_socket(const Executor& with) : ex(with) {}
         accept_socket(const accept_socket& other) : ex(other.ex) {}  // before it is launched
         accept_socket(accept_socket&& other) noexcept
-            : work{other.work, std::exchange(other.work.accepted, -1)}, ex(other.ex) {}
+            : work{other.work, std::exchange(other.work.accepted, -1)},
+              ex(other.ex),
+              made(std::move(other.made)) {}
         accept_socket& operator=(const accept_socket&) = delete;
         accept_socket& operator=(accept_socket&&) = delete;
         ~accept_socket() {
             if (work.accepted >= 0) verge::detail::close_fd(work.accepted);
         }
+        // The socket is made before anything begins: the handler is called with one in any case.
+        void prepare() { made.emplace(ex); }
         std::error_code begin(const verge::detail::io_handle& handle) noexcept {
             return work.begin(handle);
         }
         bool attempt(std::error_code& error) { return work.attempt(error); }
         template <class Home, class Handler>
         void call(Home& home, Handler& handler, std::error_code error) {
-            socket_type made(ex);
-            if (!error) made.assign(work.accepted, error);
+            if (!error) made->assign(work.accepted, error);
             if (!error) work.accepted = -1;
-            home(handler, error, std::move(made));
+            home(handler, error, std::move(*made));
         }
         verge::detail::accept_work work;
         Executor ex;
+        std::optional<socket_type> made;
     };
 };
 
