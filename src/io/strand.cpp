@@ -54,6 +54,52 @@ void strand_state::drop() noexcept {
     doomed.append(waiting_);
 }
 
+void strand_state::ask(const std::shared_ptr<strand_state>& self, const turn_loop& in) {
+    if (in.may_block && in.loop->running_in_this_thread()) {
+        take_turn(self, in);
+    } else {
+        ask_later(self, in);
+    }
+}
+
+void strand_state::ask_later(const std::shared_ptr<strand_state>& self,
+                             const turn_loop& in) noexcept {
+    strand_state& state = *self;
+    state.in_ = in;
+    state.self_ = self;
+    state.created(in.origin);
+    in.loop->post(&state, in.is_continuation);
+}
+
+// Both are copies: the caller's strand may be destroyed meanwhile, and where to ask is another's as
+// soon as the turn has ended.  NOLINTNEXTLINE(performance-unnecessary-value-param)
+void strand_state::take_turn(std::shared_ptr<strand_state> self, turn_loop in) {
+    in.is_continuation = true;
+    // Also when a function throws.
+    struct next_turn {
+        next_turn(const std::shared_ptr<strand_state>& s, const turn_loop& l) : state(s), loop(l) {}
+        next_turn(const next_turn&) = delete;
+        next_turn& operator=(const next_turn&) = delete;
+        ~next_turn() {
+            if (state->end_turn()) ask_later(state, loop);
+        }
+        const std::shared_ptr<strand_state>& state;
+        const turn_loop& loop;
+    };
+    const next_turn after(self, in);
+    self->run_turn();
+}
+
+void strand_state::run(void* owner, operation* base) {
+    auto* const state = static_cast<strand_state*>(base);
+    const std::shared_ptr<strand_state> self = std::move(state->self_);
+    tracked_call tracked(*state);
+    if (owner == nullptr) return state->drop();
+    tracked.begin();
+    take_turn(self, state->in_);
+    tracked.end();
+}
+
 bool strand_state::running_in_this_thread() const noexcept {
     for (const strand_frame* f = innermost_strand; f != nullptr; f = f->outer) {
         if (f->state == this) return true;

@@ -6,9 +6,14 @@
 //
 // Copies of a strand are the same strand.  Functions posted by one thread run in that order.
 //
-// How it works: a queue under a small lock.  Who adds to an idle strand gives the inner executor a
-// runner; that runs what was in the queue when it began, then asks for its next turn, so that a
-// busy strand does not keep a thread from everybody else.
+// How it works: a queue under a small lock.  Who adds to an idle strand asks the inner executor for
+// a turn; that runs what was in the queue when it began, then asks for the next one, so that a busy
+// strand does not keep a thread from everybody else.
+//
+// A turn in an io_context or a thread_pool is an operation that is part of the strand: to ask for
+// it takes no memory, and cannot fail.  Other executors get a function.  One that refuses it, by an
+// exception, ends what waits in the strand; and if that was not the caller's first turn, the
+// program.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/strand_test.cpp)
 //   FunctionsNeverOverlap           over any number of threads; each sees what the last one wrote.
@@ -16,7 +21,8 @@
 //   DispatchInsideRunsAtOnce        and post inside does not.
 //   AnExceptionDoesNotStopIt        it leaves run(), and the rest runs later.
 //   ADestroyedContextDestroysWhatWaits
-//   UsesTheHandlersAllocator        for what waits in it; its turns use the library's memory.
+//   UsesTheHandlersAllocator        for what waits in it; its turns use the strand's own memory.
+//   TakesItsNextTurn                also when memory is refused.
 //
 // Thread safety: as a pointer; execute and its like from any thread.
 // Exceptions: those of the inner executor; std::bad_alloc.
@@ -24,11 +30,14 @@
 #pragma once
 
 #include <verge/base/detail/spin_lock.hpp>
+#include <verge/io/any_io_executor.hpp>
 #include <verge/io/detail/function_operation.hpp>
+#include <verge/io/detail/loop_executor.hpp>
 #include <verge/io/detail/operation.hpp>
 #include <verge/io/execution.hpp>
 #include <verge/io/io_context.hpp>
 #include <verge/io/post.hpp>
+#include <verge/io/thread_pool.hpp>
 
 #include <memory>
 #include <tuple>
@@ -39,27 +48,78 @@ namespace verge {
 
 namespace detail {
 
-/// What all copies of a strand share.
-class strand_state {
+/// The loop that runs a strand's turns, and how it is asked; or none, if the executor is of another
+/// kind.
+struct turn_loop {
+    scheduler* loop = nullptr;
+    bool may_block = false;
+    bool is_continuation = false;
+    handler_origin origin{};  // for handler tracking
+
+    template <class Context, class Allocator, bool Tracked>
+    static turn_loop of(const loop_executor<Context, Allocator, Tracked>& ex) noexcept {
+        return {
+            &ex.loop(),
+            ex.query(execution::blocking) == execution::blocking_t(execution::blocking.possibly),
+            ex.query(execution::relationship) ==
+                execution::relationship_t(execution::relationship.continuation),
+            {Context::tracking_name, &ex.context(), "execute"}};
+    }
+    static turn_loop of(const any_io_executor& ex) noexcept {
+        turn_loop found;
+        found.look_for<io_context>(ex);
+        found.look_for<thread_pool>(ex);
+        return found;
+    }
+    template <class Other>
+    static turn_loop of(const Other&) noexcept {
+        return {};
+    }
+
+private:
+    template <class Context>
+    void look_for(const any_io_executor& ex) noexcept {
+        using plain = typename Context::executor_type;
+        using tracked = typename Context::template basic_executor_type<std::allocator<void>, true>;
+        if (const auto* const held = ex.target<plain>()) *this = of(*held);
+        if (const auto* const held = ex.target<tracked>()) *this = of(*held);
+    }
+};
+
+/// What all copies of a strand share; and, in a loop, its turn.
+class strand_state : private operation {
 public:
-    /// Adds one.  True if the strand was idle: a runner must be started.
+    strand_state() noexcept : operation(&run) {}
+
+    /// Adds one.  True if the strand was idle: the caller must ask for a turn.
     [[nodiscard]] bool add(operation* op) noexcept;
     /// Runs what is there.
     void run_turn();
     /// Whether there is more, also what an exception left behind: then another turn is needed.
     [[nodiscard]] bool end_turn() noexcept;
-    /// Destroys what waits: its runner was destroyed without a turn.
+    /// Destroys what waits: its turn was destroyed.
     void drop() noexcept;
     [[nodiscard]] bool running_in_this_thread() const noexcept;
 
+    // ---- turns in a loop ------------------------------------------------------------------------
+
+    /// Asks for a turn; takes it now, if it may and this thread runs the loop.
+    static void ask(const std::shared_ptr<strand_state>& self, const turn_loop& in);
+
 private:
+    static void run(void* owner, operation* base);
+    static void take_turn(std::shared_ptr<strand_state> self, turn_loop in);
+    static void ask_later(const std::shared_ptr<strand_state>& self, const turn_loop& in) noexcept;
+
     spin_lock lock_;
-    bool busy_ VERGE_GUARDED_BY(lock_) = false;  // a runner exists
+    bool busy_ VERGE_GUARDED_BY(lock_) = false;  // a turn has begun, or was asked for
     op_queue waiting_ VERGE_GUARDED_BY(lock_);
-    op_queue turn_;  // of the runner
+    op_queue turn_;                       // of who has the turn, as all below
+    turn_loop in_;                        // where it was asked for
+    std::shared_ptr<strand_state> self_;  // until it begins
 };
 
-/// One turn of a strand, as the inner executor gets it.
+/// One turn of a strand, as an executor gets it that is no loop.
 template <class Executor>
 class strand_runner {
 public:
@@ -210,6 +270,9 @@ private:
         detail::operation* const op = detail::make_function_operation(
             std::forward<F>(f), allocator, {"strand_executor", state_.get(), "execute"});
         if (!state_->add(op)) return;
+        if (const auto in = detail::turn_loop::of(via); in.loop != nullptr) {
+            return detail::strand_state::ask(state_, in);
+        }
         // The runner goes on with the strand's own executor, whatever this call was made through,
         // and outlives this function: so it does not use its allocator.
         const auto own = plain(ex_);

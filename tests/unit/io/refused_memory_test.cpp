@@ -18,6 +18,7 @@
 
 #include <future>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <thread>
@@ -63,10 +64,50 @@ private:
     block* held_ = nullptr;
 };
 
+// From now on the next allocation of this thread is refused, until the end of the scope.
+struct refused_next {
+    no_recycled_memory none;
+    failing_new next{1};
+};
+
 int lowest_free_fd() {
     const int fd = ::dup(0);
     ::close(fd);
     return fd;
+}
+
+// ---- strands ------------------------------------------------------------------------------------
+
+template <class Strand>
+void take_a_turn_without_memory(io_context& io, const Strand& one, bool throws) {
+    std::string order;
+    std::optional<refused_next> refused;
+    post(one, [&] {
+        post(one, [&] { order += 'b'; });
+        post(one, [&] { order += 'c'; });
+        refused.emplace();
+        order += 'a';
+        if (throws) throw 1;
+    });
+    if (throws) {
+        EXPECT_THROW(io.run(), int);
+    }
+    io.run();
+    refused.reset();
+    EXPECT_EQ(order, "abc");
+}
+
+TEST(StrandWithoutMemory, TakesItsNextTurn) {
+    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
+    io_context io;
+    for (const bool throws : {false, true}) {
+        take_a_turn_without_memory(io, make_strand(io), throws);
+        io.restart();
+        take_a_turn_without_memory(io, make_strand(any_io_executor(io.get_executor())), throws);
+        io.restart();
+        take_a_turn_without_memory(io, io_context::strand(io), throws);
+        io.restart();
+    }
 }
 
 // ---- a clock's queue ----------------------------------------------------------------------------
