@@ -445,6 +445,7 @@ bool scheduler_core::may_try_for_stacks() noexcept {
 
 void scheduler_core::take_records(task_list<fiber_record>& to, std::size_t count) {
     for (;;) {
+        std::size_t growth = 0;
         {
             const verge::detail::lock_scope hold(records_lock_);
             while (to.size() < count) {
@@ -452,9 +453,10 @@ void scheduler_core::take_records(task_list<fiber_record>& to, std::size_t count
                 if (r == nullptr) break;
                 to.push(r);
             }
+            growth = records_.growth();
         }
         if (!to.empty()) return;
-        auto more = record_pool::make_chunks();
+        auto more = record_pool::make_chunks(growth);
         const verge::detail::lock_scope hold(records_lock_);
         records_.adopt(std::move(more));
     }
