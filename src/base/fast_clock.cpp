@@ -12,6 +12,7 @@
 namespace verge::detail {
 
 std::atomic<std::uint64_t> in_place::fast_rate{0};
+std::atomic<bool> in_place::counter_overlaps{false};
 
 namespace {
 
@@ -30,7 +31,16 @@ bool kernel_trusts_counter() noexcept {
     return got >= 4 && std::memcmp(name, "tsc\n", 4) == 0;
 }
 
+bool processor_goes_on() noexcept {
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd") != 0;
+}
+
 #else
+
+bool processor_goes_on() noexcept {
+    return false;
+}
 
 bool kernel_trusts_counter() noexcept {
     return false;
@@ -83,6 +93,8 @@ std::uint64_t usable_rate() noexcept {
     // relaxed, three times: the number is all there is.
     std::uint64_t rate = fast_rate.load(std::memory_order_relaxed);
     if (rate != 0) return rate;
+    // relaxed: a number that stands for itself.
+    in_place::counter_overlaps.store(processor_goes_on(), std::memory_order_relaxed);
     const std::uint64_t measured = measure_rate();
     // Who comes first decides: with an anchor made by another's rate, `unusable` would be too
     // early.  relaxed: as above.

@@ -128,9 +128,9 @@ public:
     timer_id schedule_after(duration delay, callback&& fn) {
         if (!fn) throw std::invalid_argument("verge::timer_thread: an empty function");
         if (!same_process()) return {};
+        const detail::in_place::pending_now now;
         return service_.emplace_by(
-            [delay]() noexcept { return deadline_after(detail::in_place::upper_now(), delay); },
-            std::move(fn));
+            [&now, delay]() noexcept { return deadline_after(now.get(), delay); }, std::move(fn));
     }
 
     timer_id schedule_between(time_point earliest, time_point latest, callback&& fn) {

@@ -1,5 +1,6 @@
 #include <verge/base/detail/annotate.hpp>
 #include <verge/base/detail/fast_clock.hpp>
+#include <verge/base/detail/in_place.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -27,9 +28,11 @@ struct found {
     std::int64_t below = 0;  // the clock before it
     duration above{};        // the clock after it, at most
 
-    void read() {
+    void read() { read(&upper_now); }
+    template <class Read>
+    void read(Read fast_clock) {
         const time_point before = steady_source{}.now();
-        const time_point fast = upper_now();
+        const time_point fast = fast_clock();
         const time_point after = steady_source{}.now();
         ++reads;
         if (fast < before) ++below;
@@ -93,6 +96,56 @@ TEST(FastClock, ServesThreadsThatComeFirstTogether) {
         reader.join();
     for (const found& f : all)
         f.check();
+}
+
+// Sets whether the counter is read at the beginning of a pending_now, for a scope.
+class reading_early {
+public:
+    explicit reading_early(bool early) : before_(upper_now_is_fast() && overlaps.exchange(early)) {}
+    ~reading_early() { overlaps = before_; }
+    reading_early(const reading_early&) = delete;
+    reading_early& operator=(const reading_early&) = delete;
+
+private:
+    static constexpr std::atomic<bool>& overlaps = in_place::counter_overlaps;
+    bool before_;
+};
+
+// `meanwhile` stands for the work between the beginning and the end.
+template <class Meanwhile>
+[[gnu::noinline]] time_point read_pending(Meanwhile meanwhile) {
+    const in_place::pending_now now;
+    meanwhile();
+    return now.get();
+}
+
+TEST(FastClock, APendingReadingIsNeverBelowTheClockAtItsBeginning) {
+    for (const bool early : {false, true}) {
+        const reading_early scope(early);
+        found f;
+        for (int i = 0; i < million / 4; ++i)
+            f.read([] { return read_pending([] {}); });
+        f.check();
+    }
+}
+
+// The work in between may wait for longer than an anchor lasts, and may make a new one.
+TEST(FastClock, APendingReadingOutlivesItsAnchor) {
+    for (const bool early : {false, true}) {
+        const reading_early scope(early);
+        found f;
+        for (int i = 0; i < 2000; ++i) {
+            f.read([i] {
+                return read_pending([i] {
+                    const time_point until = steady_source{}.now() + duration(i % 64 * 1000);
+                    while (steady_source{}.now() < until) {
+                    }
+                    if (i % 2 == 0) static_cast<void>(upper_now());
+                });
+            });
+        }
+        f.check();
+    }
 }
 
 TEST(FastClock, SaysTheSameAlways) {

@@ -30,6 +30,11 @@ extern constinit thread_local own_facts own;
 extern std::atomic<std::uint64_t> fast_rate;
 inline constexpr unsigned rate_shift = 32;
 
+/// Whether the processor goes on with other instructions while it reads the counter.  AMD's do.  On
+/// Intel's, here, what comes after it begins when all that came before it has ended.  Written with
+/// the rate.
+extern std::atomic<bool> counter_overlaps;
+
 inline std::uint64_t counter() noexcept {
 #ifdef __x86_64__
     return __builtin_ia32_rdtsc();
@@ -46,8 +51,9 @@ inline std::uint64_t counter() noexcept {
     return number != 0 ? number : new_number();
 }
 
-[[nodiscard]] inline time_point upper_now() noexcept {
-    const std::uint64_t passed = counter() - own.ticks;
+/// upper_now() as of when the counter stood at `ticks`, which this thread read.
+[[nodiscard]] inline time_point upper_time_at(std::uint64_t ticks) noexcept {
+    const std::uint64_t passed = ticks - own.ticks;
     if (passed >= own.window) [[unlikely]]
         return new_anchor();
     // relaxed: written before the anchor that this thread made.
@@ -55,5 +61,26 @@ inline std::uint64_t counter() noexcept {
     const std::uint64_t ns = own.ns + ((passed * rate) >> rate_shift);
     return time_point(duration(static_cast<duration::rep>(ns)));
 }
+
+[[nodiscard]] inline time_point upper_now() noexcept {
+    return upper_time_at(counter());
+}
+
+/// A reading of upper_now(), for who has other work to do until the time is asked for.  The counter
+/// is read at the beginning if that work can run beside it, else at the end.
+class pending_now {
+public:
+    // relaxed: a number that stands for itself.
+    pending_now() noexcept : early_(counter_overlaps.load(std::memory_order_relaxed)) {
+        if (early_) ticks_ = counter();
+    }
+    [[nodiscard]] time_point get() const noexcept {
+        return upper_time_at(early_ ? ticks_ : counter());
+    }
+
+private:
+    std::uint64_t ticks_ = 0;
+    bool early_;
+};
 
 }  // namespace verge::detail::in_place
