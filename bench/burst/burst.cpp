@@ -1,4 +1,4 @@
-// bench/burst/burst.cpp -- the row of `burst` in BENCH.md.
+// bench/burst/burst.cpp -- the row of `burst` in bench/README.md.
 
 #include "framework/workload.hpp"
 

@@ -1,4 +1,4 @@
-// bench/churn/churn.cpp -- the row of `churn` in BENCH.md.
+// bench/churn/churn.cpp -- the row of `churn` in bench/README.md.
 
 #include "framework/workload.hpp"
 

@@ -1,4 +1,4 @@
-// bench/expire/expire.cpp -- the row of `expire` in BENCH.md.
+// bench/expire/expire.cpp -- the row of `expire` in bench/README.md.
 //
 // Peers that read a clock themselves cannot play it: only Verge's queues and the references.
 

@@ -1,4 +1,4 @@
-// bench/fiber_late/fiber_late.cpp -- the row of `fiber-late` in BENCH.md.
+// bench/fiber_late/fiber_late.cpp -- the row of `fiber-late` in bench/README.md.
 
 #include "framework/workload.hpp"
 #include "late/lateness.hpp"

@@ -9,7 +9,7 @@
 
 namespace bench {
 
-/// One line of BENCH.md's JSON, without the newline.
+/// One line of the JSON, without the newline.
 [[nodiscard]] std::string json_line(const figure& f);
 
 /// The closing table: each figure and its ratio to Verge's.

@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-// Rows and peers are shown in the order of BENCH.md; a name that is not here yet comes last.
+// Rows and peers are shown in this order; a name that is not here yet comes last.
 constexpr std::array work_order{"rpc",    "rpc-cross", "churn",      "expire", "sparse",
                                 "late",   "burst",     "spawn",      "yield",  "pingpong",
                                 "remote", "sleepers",  "fiber-late", "post",   "loop-timer"};

@@ -1,6 +1,7 @@
 // bench/framework/workload.hpp -- what a workload is, what a peer is, and how both register.
 //
-// A workload is a folder.  Its own .cpp file registers a `workload`: the row of BENCH.md's table.
+// A workload is a folder.  Its own .cpp file registers a `workload`: a row of the table in
+// bench/README.md.
 // Each further .cpp file is one peer, named after it (`boost_fiber.cpp` is `boost-fiber`), and
 // registers one function that runs the workload once on that peer:
 //
@@ -26,7 +27,7 @@ namespace bench {
 /// One parameter of a workload, and the flag of the same name.
 struct parameter {
     std::string name;
-    std::vector<std::string> table;  ///< The values of BENCH.md.
+    std::vector<std::string> table;  ///< The values of the whole table.
     std::vector<std::string> quick;  ///< The values of --quick.
     /// A word out of `table` if both are 0, else an integer in [least, most].
     std::uint64_t least = 0;
@@ -117,10 +118,10 @@ struct missing_peer {
     std::string package;
 };
 
-/// All workloads, in the order of BENCH.md.
+/// All workloads, in the order of bench/README.md.
 [[nodiscard]] const std::vector<workload>& workloads();
 
-/// All peers of a workload, Verge first, then in the order of BENCH.md.
+/// All peers of a workload, Verge first, then in the order of bench/README.md.
 [[nodiscard]] std::vector<peer> peers_of(std::string_view work);
 
 /// Every peer's name that anything knows, missing ones included.

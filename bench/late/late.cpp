@@ -1,4 +1,4 @@
-// bench/late/late.cpp -- the row of `late` in BENCH.md.
+// bench/late/late.cpp -- the row of `late` in bench/README.md.
 
 #include "framework/workload.hpp"
 #include "late/lateness.hpp"

@@ -1,4 +1,4 @@
-// bench/loop_timer/loop_timer.cpp -- the row of `loop-timer` in BENCH.md.
+// bench/loop_timer/loop_timer.cpp -- the row of `loop-timer` in bench/README.md.
 
 #include "framework/workload.hpp"
 

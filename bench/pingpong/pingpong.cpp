@@ -1,4 +1,4 @@
-// bench/pingpong/pingpong.cpp -- the row of `pingpong` in BENCH.md.
+// bench/pingpong/pingpong.cpp -- the row of `pingpong` in bench/README.md.
 
 #include "framework/workload.hpp"
 

@@ -1,4 +1,4 @@
-// bench/post/post.cpp -- the row of `post` in BENCH.md.
+// bench/post/post.cpp -- the row of `post` in bench/README.md.
 
 #include "framework/workload.hpp"
 

@@ -1,4 +1,4 @@
-// bench/remote/remote.cpp -- the row of `remote` in BENCH.md.
+// bench/remote/remote.cpp -- the row of `remote` in bench/README.md.
 
 #include "framework/workload.hpp"
 

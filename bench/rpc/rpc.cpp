@@ -1,4 +1,4 @@
-// bench/rpc/rpc.cpp -- the row of `rpc` in BENCH.md.
+// bench/rpc/rpc.cpp -- the row of `rpc` in bench/README.md.
 
 #include "framework/workload.hpp"
 #include "services/thread_run.hpp"

@@ -1,4 +1,4 @@
-// bench/rpc_cross/rpc_cross.cpp -- the row of `rpc-cross` in BENCH.md.
+// bench/rpc_cross/rpc_cross.cpp -- the row of `rpc-cross` in bench/README.md.
 
 #include "framework/workload.hpp"
 #include "services/thread_run.hpp"

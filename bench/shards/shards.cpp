@@ -1,5 +1,6 @@
-// bench/shards/shards.cpp -- `shards`: what chooses the default number of shards.  Not in BENCH.md:
-// it compares Verge with itself.
+// bench/shards/shards.cpp -- `shards`: what chooses the default number of shards.
+//
+// Not in the table of bench/README.md: it compares Verge with itself.
 
 #include "framework/workload.hpp"
 #include "services/thread_run.hpp"

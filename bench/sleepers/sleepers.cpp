@@ -1,4 +1,4 @@
-// bench/sleepers/sleepers.cpp -- the row of `sleepers` in BENCH.md.
+// bench/sleepers/sleepers.cpp -- the row of `sleepers` in bench/README.md.
 
 #include "framework/workload.hpp"
 

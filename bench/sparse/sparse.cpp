@@ -1,4 +1,4 @@
-// bench/sparse/sparse.cpp -- the row of `sparse` in BENCH.md.
+// bench/sparse/sparse.cpp -- the row of `sparse` in bench/README.md.
 //
 // Peers that read a clock themselves cannot play it: only Verge's queues and the references.
 

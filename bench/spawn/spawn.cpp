@@ -1,4 +1,4 @@
-// bench/spawn/spawn.cpp -- the row of `spawn` in BENCH.md.
+// bench/spawn/spawn.cpp -- the row of `spawn` in bench/README.md.
 
 #include "framework/workload.hpp"
 

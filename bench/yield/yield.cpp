@@ -1,4 +1,4 @@
-// bench/yield/yield.cpp -- the row of `yield` in BENCH.md.
+// bench/yield/yield.cpp -- the row of `yield` in bench/README.md.
 
 #include "framework/workload.hpp"
 
