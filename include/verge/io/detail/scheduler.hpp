@@ -149,6 +149,7 @@ private:
 
     std::size_t run_some(std::size_t most, time_point until, bool block);
     [[nodiscard]] operation* next(thread_info& me, time_point until, bool block);
+    [[nodiscard]] operation* next_in_turn(thread_info& me, time_point until, bool block);
     [[nodiscard]] operation* next_slowly(thread_info& me, time_point until, bool block);
     void lead(thread_info& me, time_point until, bool block);
     void settle(thread_info& me) noexcept;
