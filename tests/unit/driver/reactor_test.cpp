@@ -174,12 +174,15 @@ TEST(Reactor, InterruptIsNotLost) {
     r.interrupt();
     r.wait(never);  // or the test hangs
     std::atomic<pid_t> tid = 0;
+    std::atomic<bool> over = false;
     std::thread waiter([&] {
         tid = static_cast<pid_t>(::syscall(SYS_gettid));
-        r.wait(never);
+        while (!over)  // a stop of the process ends a wait too
+            r.wait(never);
     });
     ASSERT_TRUE(eventually([&] { return tid != 0; }));
     ASSERT_TRUE(falls_asleep(tid));
+    over = true;
     r.interrupt();
     waiter.join();
     EXPECT_EQ(r.stats().interrupts, 2U);

@@ -404,8 +404,8 @@ TYPED_TEST(Timers, AnExpiryAtTheEndOfRunUntilIsRun) {
     TypeParam timer(own, 2ms);
     timer.async_wait(this->note('a'));
     own.run_until(timer.expiry());
-    // If this thread came too late, the loop has not begun to wait for anything.
-    EXPECT_EQ(this->log, kernel.waited ? "a" : "");
+    // If this thread came too late, the loop may not have begun to wait for anything.
+    EXPECT_TRUE(this->log == "a" || !kernel.waited) << this->log;
 }
 
 TEST(Timer, WorksOnAStrandAndOnAThreadPool) {
