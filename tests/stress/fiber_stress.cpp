@@ -49,7 +49,10 @@ void races(stack_kind kind, std::uint64_t rounds) {
             fiber<> waiter = fibers.spawn(
                 [part, rounds, p] {
                     std::mt19937 random(static_cast<unsigned>(p));
-                    for (std::uint64_t i = 0; i < rounds; ++i) {
+                    // Until each has happened, however late the other thread is.
+                    const results& seen = part->seen;
+                    for (std::uint64_t i = 0;
+                         i < rounds || seen.notified == 0 || seen.interrupted == 0; ++i) {
                         const time_point deadline = now() + duration(random() % 3000);
                         switch (wait(part->word, 0, deadline)) {
                             case wait_result::notified:
@@ -89,8 +92,6 @@ void races(stack_kind kind, std::uint64_t rounds) {
         EXPECT_EQ(part->seen.notified, part->notified) << "no notification is lost";
         EXPECT_LE(part->seen.interrupted, part->interrupts);
         EXPECT_EQ(part->early, 0U);
-        EXPECT_GT(part->seen.notified, 0U);
-        EXPECT_GT(part->seen.interrupted, 0U);
         EXPECT_EQ(notify_all(part->word), 0U);
     }
 }
@@ -108,6 +109,7 @@ TEST(FiberStress, InterruptAndTimerRaceForSleepers) {
     constexpr int count = 100;
     constexpr int rounds = has_sanitizer ? 100 : 2000;
     scheduler fibers(workers(2));
+    std::atomic<std::uint64_t> sleeps{0};
     std::atomic<std::uint64_t> elapsed{0};
     std::atomic<std::uint64_t> interrupted{0};
     std::atomic<std::uint64_t> early{0};
@@ -115,8 +117,10 @@ TEST(FiberStress, InterruptAndTimerRaceForSleepers) {
     for (unsigned i = 0; i < count; ++i) {
         all.push_back(fibers.spawn([&, i] {
             std::mt19937 random(i);
-            for (int n = 0; n < rounds; ++n) {
+            // Until some are interrupted, however late the one who does it is.
+            for (int n = 0; n < rounds || interrupted == 0; ++n) {
                 const time_point deadline = now() + duration(random() % 200'000);
+                ++sleeps;
                 if (this_fiber::sleep_until(deadline) == sleep_result::elapsed) {
                     ++elapsed;
                     if (now() < deadline) ++early;
@@ -128,7 +132,7 @@ TEST(FiberStress, InterruptAndTimerRaceForSleepers) {
     }
     std::uint64_t interrupts = 0;
     std::mt19937 random(1);
-    while (elapsed + interrupted < std::uint64_t{count} * rounds / 10 * 9) {
+    while (interrupted == 0 || elapsed + interrupted < std::uint64_t{count} * rounds / 10 * 9) {
         all[random() % count].interrupt();
         ++interrupts;
         for (auto n = random() % 1000; n > 0; --n)
@@ -136,10 +140,10 @@ TEST(FiberStress, InterruptAndTimerRaceForSleepers) {
     }
     for (fiber<>& f : all)
         f.join();
-    EXPECT_EQ(elapsed + interrupted, std::uint64_t{count} * rounds);
+    EXPECT_GE(sleeps, std::uint64_t{count} * rounds);
+    EXPECT_EQ(elapsed + interrupted, sleeps);
     EXPECT_EQ(early, 0U);
     EXPECT_LE(interrupted, interrupts);
-    EXPECT_GT(interrupted, 0U);
 }
 
 // ---- notify, requeue and time-outs among many

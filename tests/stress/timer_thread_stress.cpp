@@ -102,6 +102,7 @@ void exactly_one_end(const options& opts) {
         scheduled[t] = used;
         moved += moves;
     });
+    EXPECT_TRUE(eventually([&] { return timers.stats().fired > 0; })) << "of those that are left";
     timers.stop();
     std::uint64_t total = 0;
     std::uint64_t ran = 0;

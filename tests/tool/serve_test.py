@@ -302,7 +302,8 @@ class SlowClients(unittest.TestCase):
                 if n % 10:  # some say nothing at all
                     s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
                 slow.append(s)
-            served = 0
+                if n % 100 == 99:
+                    self.assertEqual(server.request("/healthz").status, 200)
             watch = select.poll()
             for s in slow:
                 watch.register(s, select.POLLIN)
@@ -313,7 +314,6 @@ class SlowClients(unittest.TestCase):
             while len(told) < len(slow):
                 self.assertLess(time.monotonic(), deadline, f"{len(slow) - len(told)} still there")
                 self.assertEqual(server.request("/healthz").status, 200)
-                served += 1
                 for number, _ in watch.poll(20):
                     told[number] = read_all(by_number[number])
                     watch.unregister(number)
@@ -323,7 +323,6 @@ class SlowClients(unittest.TestCase):
                             by_number[number].send(b"x")
                         except OSError:
                             pass  # it has just been dropped
-            self.assertGreater(served, 3)
             answers = [data for data in told.values() if data]
             self.assertTrue(all(status_of(data) == 408 for data in answers))
             self.assertGreater(len(answers), SLOW_CLIENTS // 2)
@@ -333,9 +332,13 @@ class SlowClients(unittest.TestCase):
             server.wait_for("verge_http_connections_open", lambda n: n == 1)
 
     def test_an_idle_connection_is_closed(self):
-        with Server("--idle-limit", "200ms") as server, server.connect() as s:
-            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            self.assertEqual(status_of(read_all(s)), 200)
+        with Server("--idle-limit", "200ms") as server:
+            # It stands still until the request is sent: this program may be slow to send it.
+            server.process.send_signal(signal.SIGSTOP)
+            with server.connect() as s:
+                s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                server.process.send_signal(signal.SIGCONT)
+                self.assertEqual(status_of(read_all(s)), 200)
 
     def test_one_that_does_not_read_is_dropped(self):
         with Server("--write-limit", "300ms", "--sample-every", "2ms") as server:

@@ -9,6 +9,7 @@
 #include <verge/base/detail/annotate.hpp>
 #include <verge/base/timer_id.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -19,8 +20,10 @@
 #include <ostream>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -105,6 +108,54 @@ inline bool falls_asleep(pid_t tid) {
         return end != std::string::npos && text.substr(end, 3) == ") S";
     });
 }
+
+// How often a thread of this process has gone to sleep.
+inline long sleeps_of(pid_t tid) {
+    constexpr std::string_view field = "\nvoluntary_ctxt_switches:";
+    const std::string text = text_of("/proc/self/task/" + std::to_string(tid) + "/status");
+    const std::size_t at = text.find(field);
+    EXPECT_NE(at, std::string::npos);
+    return at == std::string::npos ? 0 : std::stol(text.substr(at + field.size()));
+}
+
+// Sees whether threads that sleep are left asleep.  A stop of the whole process wakes all that
+// sleep, and each goes to sleep again, once or twice for a stop: so it does to one that nobody else
+// wakes, which is here to compare.
+class sleep_watch {
+public:
+    explicit sleep_watch(std::vector<pid_t> threads)
+        : threads_(std::move(threads)), other_([this] {
+              tid_ = ::gettid();
+              EXPECT_TRUE(over_.wait());
+          }) {
+        EXPECT_TRUE(eventually([this] { return tid_ != 0; }) && falls_asleep(tid_));
+        others_before_ = sleeps_of(tid_);
+        for (const pid_t tid : threads_)
+            before_.push_back(sleeps_of(tid));
+    }
+    ~sleep_watch() {
+        over_.set();
+        other_.join();
+    }
+    sleep_watch(const sleep_watch&) = delete;
+    sleep_watch& operator=(const sleep_watch&) = delete;
+
+    // Whether none of them has woken since.
+    [[nodiscard]] bool all_slept() const {
+        long most = 0;
+        for (std::size_t i = 0; i < threads_.size(); ++i)
+            most = std::max(most, sleeps_of(threads_[i]) - before_[i]);
+        return most <= 2 * (sleeps_of(tid_) - others_before_);
+    }
+
+private:
+    std::vector<pid_t> threads_;
+    std::vector<long> before_;
+    long others_before_ = 0;
+    event over_;
+    std::atomic<pid_t> tid_{0};
+    std::thread other_;
+};
 
 // Does something on a thread of its own: in a shard of its own, if there are enough.
 template <class F>

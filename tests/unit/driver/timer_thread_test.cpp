@@ -734,16 +734,20 @@ TEST(TimerThread, ACallbackMayOwnItsOwnScopedTimer) {
 }
 
 TEST(TimerThread, ReschedulesAndKeepsTheId) {
+    gate early;
     gate busy;
     event after;
     timer_thread timers;
     std::atomic<int> runs{0};
+    timers.schedule_at(time_point{}, early.wait_here());
+    ASSERT_TRUE(early.entered());  // so none of them runs before it is moved
     const timer_id id = timers.schedule_after(1ms, [&] { ++runs; });
-    const timer_id alive = timers.schedule_after(30ms, [] { FAIL() << "it was kept alive"; });
+    const timer_id alive = timers.schedule_after(1ms, [] { FAIL() << "it was kept alive"; });
     for (int i = 0; i < 1000; ++i) {  // slides on, ahead of time
         EXPECT_EQ(timers.reschedule(alive, now() + 1h + i * 1ms), reschedule_result::pending);
     }
     EXPECT_GT(timers.remaining(alive).value(), 30min);
+    early.open();
     EXPECT_TRUE(eventually([&] { return runs == 1; }));
     EXPECT_EQ(timers.reschedule(id, now() + 1h), reschedule_result::gone);
     EXPECT_EQ(timers.cancel(alive), cancel_result::cancelled);
@@ -770,8 +774,9 @@ TEST(TimerThread, TellsWhatRemains) {
     EXPECT_LE(left, 1h);
     EXPECT_GE(left, 1h - (now() - before));
     const timer_id after = timers.schedule_after(1h, [] {});
-    EXPECT_GE(timers.remaining(after).value(), 1h - (now() - before));
-    EXPECT_LE(timers.remaining(after).value(), 1h + 10us) << "the fast clock is at most so fast";
+    const duration left_after = timers.remaining(after).value();
+    EXPECT_GE(left_after, 1h - (now() - before));
+    EXPECT_LE(left_after, 1h + 10us) << "the fast clock is at most so fast";
     EXPECT_EQ(timers.remaining({}), std::nullopt);
 }
 

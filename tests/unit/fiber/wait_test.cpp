@@ -1,3 +1,4 @@
+#include "unit/driver/timer_thread_fixture.hpp"
 #include "unit/fiber/fiber_fixture.hpp"
 #include <verge/driver/timer_thread.hpp>
 
@@ -299,10 +300,14 @@ TEST(Wait, RequeueWakesNobody) {
 }
 
 TEST(Wait, AWaiterThatWasMovedStillLeavesAtItsDeadlineOrInterrupt) {
-    scheduler fibers(workers(1));
+    gate busy;
+    timer_thread timers;
+    timers.schedule_at(time_point{}, busy.wait_here());
+    ASSERT_TRUE(busy.entered());  // so no deadline comes before both are moved
+    scheduler fibers({.min_workers = 1, .max_workers = 1, .timers = &timers});
     word_type from{0};
     const std::array<word_type, 3> to{};
-    fiber<wait_result> timed = fibers.spawn([&] { return wait(from, 0, now() + 20ms); });
+    fiber<wait_result> timed = fibers.spawn([&] { return wait(from, 0, now()); });
     fiber<wait_result> interrupted = fibers.spawn([&] { return wait(from, 0); });
     fibers
         .spawn([&] {
@@ -311,6 +316,7 @@ TEST(Wait, AWaiterThatWasMovedStillLeavesAtItsDeadlineOrInterrupt) {
             EXPECT_EQ(requeue(to[1], 0, to[2], 0, 9), 2U);
         })
         .join();
+    busy.open();
     interrupted.interrupt();
     EXPECT_EQ(timed.join(), wait_result::timed_out);
     EXPECT_EQ(interrupted.join(), wait_result::interrupted);

@@ -158,7 +158,8 @@ TEST_P(IoContext, RunForEndsInTime) {
 TEST_P(IoContext, RunForEndsAlsoIfThereIsAlwaysWork) {
     std::function<void()> again = [&] { post(io, [&] { again(); }); };
     post(io, again);
-    EXPECT_GT(io.run_for(1ms), 0U);
+    while (io.run_for(1ms) == 0) {  // it was over before the first of them
+    }
 }
 
 TEST_P(IoContext, PollDoesNotWait) {
