@@ -22,6 +22,7 @@
 
 #include <verge/base/clock.hpp>
 #include <verge/io/async_result.hpp>
+#include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 #include <verge/io/steady_timer.hpp>
 #include <verge/queue/periodic.hpp>
@@ -37,6 +38,12 @@ template <class Executor = any_io_executor>
 class basic_periodic_timer {
 public:
     using executor_type = Executor;
+
+    /// The same timer with another executor.
+    template <class Other>
+    struct rebind_executor {
+        using other = basic_periodic_timer<Other>;
+    };
 
     /// The first tick is one period from now.  A period below 1 ns counts as 1 ns.
     template <class Place>
@@ -68,7 +75,7 @@ public:
     std::size_t cancel() { return timer_.cancel(); }
 
     /// Calls a handler, void(std::error_code), at the next tick.
-    template <class Token = deferred_t>
+    template <class Token = default_completion_token_t<Executor>>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code)>(initiate_wait{this}, token);
     }

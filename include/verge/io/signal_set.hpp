@@ -120,7 +120,8 @@ public:
 
     [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
 
-    /// Twice is once, whatever the flags.  invalid_argument: no such signal, or another set wants other flags.
+    /// Twice is once, whatever the flags.  invalid_argument: no such signal, or another set wants
+    /// other flags.
     void add(int number, flags how = flags::dont_care) { check(source_->add(number, how), "add"); }
     void add(int number, std::error_code& error) { add(number, flags::dont_care, error); }
     void add(int number, flags how, std::error_code& error) { error = source_->add(number, how); }
@@ -143,7 +144,7 @@ public:
     }
 
     /// Calls a handler, void(error_code, int), with the next signal.
-    template <class Token = deferred_t>
+    template <class Token = default_completion_token_t<Executor>>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code, int)>(
             initiate_wait{executor_, source_.get()}, token);

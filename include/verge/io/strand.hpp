@@ -71,6 +71,10 @@ struct turn_loop {
         found.look_for<thread_pool>(ex);
         return found;
     }
+    template <class Inner, class Token>
+    static turn_loop of(const executor_with_default<Inner, Token>& ex) noexcept {
+        return of(static_cast<const Inner&>(ex));
+    }
     template <class Other>
     static turn_loop of(const Other&) noexcept {
         return {};
