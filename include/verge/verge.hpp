@@ -36,6 +36,7 @@
 #include <verge/io/high_resolution_timer.hpp>
 #include <verge/io/io_context.hpp>
 #include <verge/io/ip/tcp.hpp>
+#include <verge/io/ip/tcp_endpoint.hpp>
 #include <verge/io/periodic_timer.hpp>
 #include <verge/io/posix/descriptor.hpp>
 #include <verge/io/post.hpp>
