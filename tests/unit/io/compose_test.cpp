@@ -142,7 +142,7 @@ TEST_F(Compose, ASlotEndsThePartThatIsPending) {
     stop.emit(cancellation_type::total);  // terminal alone is let through
     EXPECT_EQ(io.poll(), 0U);
     stop.emit(cancellation_type::terminal);
-    EXPECT_EQ(io.run(), 1U);
+    EXPECT_EQ(io.run_for(5s), 1U);
     EXPECT_EQ(error, error::operation_aborted);
     EXPECT_EQ(done, 1);
 
@@ -176,7 +176,7 @@ TEST_F(Compose, TheFilterMayBeChanged) {
         },
         token, timer);
     stop.emit(cancellation_type::total);
-    EXPECT_EQ(io.run_one(), 1U);
+    EXPECT_EQ(io.run_one_for(5s), 1U);
     stop.emit(cancellation_type::terminal);
     EXPECT_EQ(io.run_for(10s), 1U);
     EXPECT_FALSE(error);

@@ -61,7 +61,7 @@ public:
         const std::lock_guard hold(queue_->lock);
         queue_->waiting.push_back(std::move(const_cast<callback&>(own)));
     }
-    friend bool operator==(hand_executor, hand_executor) noexcept = default;
+    [[maybe_unused]] friend bool operator==(hand_executor, hand_executor) noexcept = default;
 
 private:
     hand_queue* queue_;
