@@ -12,6 +12,9 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 namespace verge {
 namespace {
 
@@ -60,31 +63,41 @@ TEST_F(Socket, OpensBindsAndListens) {
 
 TEST_F(Socket, OptionsAreSetAndAskedFor) {
     tcp::socket socket(io, tcp::v4());
-    const auto switches = [&]<class Option>(Option option) {
+    const auto in_kernel = [&](int level, int name) {
+        int value = -1;
+        socklen_t size = sizeof value;
+        EXPECT_EQ(::getsockopt(socket.native_handle(), level, name, &value, &size), 0);
+        return value;
+    };
+    const auto switches = [&]<class Option>(Option option, int level, int name) {
         EXPECT_FALSE(option.value());
         for (const bool on : {true, false}) {
             socket.set_option(Option(on));
             socket.get_option(option);
             EXPECT_EQ(option.value(), on);
+            EXPECT_EQ(in_kernel(level, name) != 0, on);
             EXPECT_EQ(!option, !on);
         }
         option = true;
         EXPECT_TRUE(option);
     };
-    switches(tcp::no_delay());
-    switches(socket_base::keep_alive());
-    switches(socket_base::reuse_address());
-    switches(tcp::socket::do_not_route());
-    switches(tcp::socket::out_of_band_inline());
+    switches(tcp::no_delay(), IPPROTO_TCP, TCP_NODELAY);
+    switches(socket_base::keep_alive(), SOL_SOCKET, SO_KEEPALIVE);
+    switches(socket_base::reuse_address(), SOL_SOCKET, SO_REUSEADDR);
+    switches(socket_base::broadcast(), SOL_SOCKET, SO_BROADCAST);
+    switches(tcp::socket::do_not_route(), SOL_SOCKET, SO_DONTROUTE);
+    switches(tcp::socket::out_of_band_inline(), SOL_SOCKET, SO_OOBINLINE);
 
     for (const int size : {20'000, 40'000}) {
         socket.set_option(socket_base::send_buffer_size(size));
         socket.set_option(socket_base::receive_buffer_size(size));
+        EXPECT_EQ(in_kernel(SOL_SOCKET, SO_SNDBUF), 2 * size);  // the kernel's own use of it
+        EXPECT_EQ(in_kernel(SOL_SOCKET, SO_RCVBUF), 2 * size);
         socket_base::send_buffer_size out;
         socket_base::receive_buffer_size in;
         socket.get_option(out);
         socket.get_option(in);
-        EXPECT_EQ(out.value(), 2 * size);  // the kernel's own use of it
+        EXPECT_EQ(out.value(), 2 * size);
         EXPECT_EQ(in.value(), 2 * size);
     }
     socket_base::linger linger(true, 7);
@@ -163,7 +176,8 @@ TEST_F(Socket, AcceptsIntoAGivenSocket) {
     auto deferred_one = acceptor.async_accept(server);
     std::future<void> kept = std::move(deferred_one)(use_future);  // the connection still waits
     io.restart();
-    io.run();
+    EXPECT_EQ(io.run_for(5s), 1U);
+    ASSERT_EQ(kept.wait_for(0s), std::future_status::ready);
     EXPECT_NO_THROW(kept.get());
     EXPECT_EQ(server.remote_endpoint(), second.local_endpoint());
 }
