@@ -15,6 +15,7 @@
 #include <verge/driver/timer_service.hpp>
 #include <verge/driver/timer_thread.hpp>
 #include <verge/io/any_io_executor.hpp>
+#include <verge/io/append.hpp>
 #include <verge/io/as_tuple.hpp>
 #include <verge/io/associated.hpp>
 #include <verge/io/async_result.hpp>
@@ -23,6 +24,9 @@
 #include <verge/io/buffer.hpp>
 #include <verge/io/cancel_after.hpp>
 #include <verge/io/cancellation.hpp>
+#include <verge/io/compose.hpp>
+#include <verge/io/consign.hpp>
+#include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 #include <verge/io/detached.hpp>
 #include <verge/io/error.hpp>
@@ -32,15 +36,19 @@
 #include <verge/io/high_resolution_timer.hpp>
 #include <verge/io/io_context.hpp>
 #include <verge/io/ip/tcp.hpp>
+#include <verge/io/ip/tcp_endpoint.hpp>
 #include <verge/io/periodic_timer.hpp>
 #include <verge/io/posix/descriptor.hpp>
 #include <verge/io/post.hpp>
+#include <verge/io/prepend.hpp>
 #include <verge/io/redirect_error.hpp>
 #include <verge/io/signal_set.hpp>
+#include <verge/io/socket_base.hpp>
 #include <verge/io/steady_timer.hpp>
 #include <verge/io/strand.hpp>
 #include <verge/io/system_timer.hpp>
 #include <verge/io/thread_pool.hpp>
+#include <verge/io/transfer.hpp>
 #include <verge/io/use_future.hpp>
 #include <verge/io/wait_traits.hpp>
 #include <verge/queue/local_timers.hpp>

@@ -17,6 +17,7 @@ namespace verge::detail {
 namespace {
 
 constexpr int last_signal = 64;
+constexpr std::uint32_t remembered = 64;  // arrivals, of which the order is known
 
 std::uint64_t bit(int number) noexcept {
     return std::uint64_t{1} << (number - 1);
@@ -31,6 +32,8 @@ struct signal_channel {
     int event = -1;
     std::atomic<std::uint64_t> wanted{0};                  // a bit a signal
     std::atomic<std::uint32_t> queued[last_signal + 1]{};  // by number: came, and not taken
+    std::atomic<std::uint32_t> arrivals{0};                // how many came
+    std::atomic<std::uint8_t> order[remembered]{};         // the numbers of the last of them
     std::atomic<std::uint64_t> taken{0};  // how many were; under the descriptor's lock
     int last = 0;                         // the last one; under the descriptor's lock
     signal_channel* next = nullptr;       // in the list of all, for ever
@@ -67,6 +70,10 @@ void deliver(int number) noexcept {
         if ((c->wanted.load(std::memory_order_relaxed) & bit(number)) == 0) continue;
         // relaxed: who is woken by the write below looks at it.
         c->queued[number].fetch_add(1, std::memory_order_relaxed);
+        // relaxed: the same.  Who sees the count without the number finds none of that number.
+        const std::uint32_t nth = c->arrivals.fetch_add(1, std::memory_order_relaxed);
+        c->order[nth % remembered].store(static_cast<std::uint8_t>(number),
+                                         std::memory_order_relaxed);  // relaxed: the same
         const std::uint64_t one = 1;
         static_cast<void>(::write(c->event, &one, sizeof one) == sizeof one);
     }
@@ -76,25 +83,37 @@ void deliver(int number) noexcept {
 bool install(int number, flags how, struct sigaction* before) noexcept {
     struct sigaction action = {};
     action.sa_handler = &deliver;
-    action.sa_flags = how == flags::dont_care ? SA_RESTART : static_cast<int>(how);
+    if (how != flags::dont_care) action.sa_flags = static_cast<int>(how);
     ::sigfillset(&action.sa_mask);
     return ::sigaction(number, &action, before) == 0;
 }
 
-// Takes the queued signal with the lowest number.  0: there is none.
-int take_signal(signal_channel& c) noexcept {
+bool take_one(signal_channel& c, int number) noexcept {
     // relaxed: as in deliver().
-    for (std::uint64_t left = c.wanted.load(std::memory_order_relaxed); left != 0;) {
+    if ((c.wanted.load(std::memory_order_relaxed) & bit(number)) == 0) return false;
+    auto& queued = c.queued[number];
+    std::uint32_t count = queued.load(std::memory_order_relaxed);  // relaxed: a number
+    while (count > 0) {
+        // relaxed: a number.  It fails where one more comes, or all are dropped.
+        if (queued.compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) return true;
+    }
+    return false;
+}
+
+// Takes the first signal that came since `began`, for a wait that was there then; or the queued one
+// with the lowest number.  0: there is none.
+int take_signal(signal_channel& c, std::uint32_t began) noexcept {
+    const std::uint32_t came = c.arrivals.load(std::memory_order_relaxed);  // relaxed: a number
+    for (std::uint32_t nth = began; came - began <= remembered && nth != came; ++nth) {
+        // relaxed: a number; see deliver().
+        const int number = c.order[nth % remembered].load(std::memory_order_relaxed);
+        if (number != 0 && take_one(c, number)) return number;
+    }
+    // relaxed: as in deliver().
+    for (std::uint64_t left = c.wanted.load(std::memory_order_relaxed); left != 0;
+         left &= left - 1) {
         const int number = std::countr_zero(left) + 1;
-        left &= left - 1;
-        auto& queued = c.queued[number];
-        std::uint32_t count = queued.load(std::memory_order_relaxed);  // relaxed: a number
-        while (count > 0) {
-            // relaxed: a number.  It fails where one more comes, or all are dropped.
-            if (queued.compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) {
-                return number;
-            }
-        }
+        if (take_one(c, number)) return number;
     }
     return 0;
 }
@@ -144,6 +163,8 @@ std::error_code signal_source::add(int number, flags how) noexcept {
     if (number < 1 || number > last_signal) return error::invalid_argument;
     registry& all = all_signals();
     const std::lock_guard hold(all.lock);
+    // relaxed: under the lock.
+    if ((channel_->wanted.load(std::memory_order_relaxed) & bit(number)) != 0) return {};
     registration& r = all.signals[number];
     if (r.users == 0) {
         if (!install(number, how, &r.before)) return {errno, std::system_category()};
@@ -153,8 +174,6 @@ std::error_code signal_source::add(int number, flags how) noexcept {
         if (!install(number, how, nullptr)) return {errno, std::system_category()};
         r.asked = how;
     }
-    // relaxed: under the lock.
-    if ((channel_->wanted.load(std::memory_order_relaxed) & bit(number)) != 0) return {};
     ++r.users;
     // relaxed: a handler that ran late may have counted one for the last who wanted it.
     channel_->queued[number].store(0, std::memory_order_relaxed);
@@ -183,6 +202,7 @@ void signal_source::clear() noexcept {
 std::error_code signal_work::begin(const io_handle&) noexcept {
     // relaxed: in the user's order; see attempt().
     began = channel->taken.load(std::memory_order_relaxed);
+    began_at = channel->arrivals.load(std::memory_order_relaxed);  // relaxed: the same
     return {};
 }
 
@@ -192,7 +212,7 @@ bool signal_work::attempt(std::error_code&) {
     // relaxed: under the lock.
     const std::uint64_t taken = channel->taken.load(std::memory_order_relaxed);
     if (taken == began) {
-        const int next = take_signal(*channel);
+        const int next = take_signal(*channel, began_at);
         if (next == 0) return false;
         channel->last = next;
         channel->taken.store(taken + 1, std::memory_order_relaxed);  // relaxed: as above

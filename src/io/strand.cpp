@@ -33,6 +33,7 @@ void strand_state::run_turn() {
     const strand_frame inside(this);
     {
         const lock_scope hold(lock_);
+        asking_ = 0;  // it was taken, and what becomes of that is seen now
         turn_.append(waiting_);
     }
     while (operation* const op = turn_.pop())
@@ -52,6 +53,43 @@ void strand_state::drop() noexcept {
     busy_ = false;
     doomed.append(turn_);
     doomed.append(waiting_);
+}
+
+std::uint64_t strand_state::begin_asking() noexcept {
+    const lock_scope hold(lock_);
+    destroyed_ = false;
+    return asking_ = ++questions_;
+}
+
+void strand_state::taken(std::uint64_t question) noexcept {
+    {
+        const lock_scope hold(lock_);
+        if (asking_ != question) return;  // the turn has begun already
+        asking_ = 0;
+        if (!destroyed_) return;
+    }
+    drop();
+}
+
+void strand_state::refused(std::uint64_t question, operation* op) noexcept {
+    {
+        const lock_scope hold(lock_);
+        if (asking_ != question) return;  // it came from a function: the turn has begun
+        asking_ = 0;
+        if (!destroyed_) return;  // it throws, and keeps the turn all the same
+        busy_ = false;
+        if (op != nullptr && !waiting_.remove(op)) op = nullptr;
+    }
+    if (op != nullptr) op->destroy();
+}
+
+void strand_state::turn_destroyed() noexcept {
+    {
+        const lock_scope hold(lock_);
+        destroyed_ = true;
+        if (asking_ != 0) return;
+    }
+    drop();
 }
 
 void strand_state::ask(const std::shared_ptr<strand_state>& self, const turn_loop& in) {

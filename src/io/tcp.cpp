@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <arpa/inet.h>
-#include <netinet/tcp.h>
 
 namespace verge {
 
@@ -57,8 +56,8 @@ address make_address(const std::string& text) {
     return a;
 }
 
-tcp_endpoint::tcp_endpoint(tcp_version version, std::uint16_t port) noexcept
-    : tcp_endpoint(version.is_v6 ? ip::address::any_v6() : ip::address(), port) {}
+tcp_endpoint::tcp_endpoint(const tcp& version, std::uint16_t port) noexcept
+    : tcp_endpoint(version == tcp::v6() ? ip::address::any_v6() : ip::address(), port) {}
 
 tcp_endpoint::tcp_endpoint(const ip::address& at, std::uint16_t port) noexcept {
     if (at.is_v6()) {
@@ -99,22 +98,19 @@ socklen_t tcp_endpoint::size() const noexcept {
 
 namespace detail {
 
-int open_socket(int family, std::error_code& error) noexcept {
-    const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
-    error = fd < 0 ? last_error() : std::error_code();
-    return fd;
+std::error_code open_socket(io_handle& handle, const ip::tcp& protocol) noexcept {
+    if (handle.fd() >= 0) return error::already_open;
+    const int fd = ::socket(protocol.family(), protocol.type() | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                            protocol.protocol());
+    if (fd < 0) return last_error();
+    const std::error_code error = handle.assign(fd);
+    if (error) ::close(fd);
+    return error;
 }
 
 std::error_code connect_work::begin(io_handle& handle) noexcept {
     if (handle.fd() < 0) {
-        std::error_code error;
-        const int made = open_socket(to.family(), error);
-        if (error) return error;
-        error = handle.assign(made);
-        if (error) {
-            close_fd(made);
-            return error;
-        }
+        if (const std::error_code error = open_socket(handle, to.protocol())) return error;
     }
     fd = handle.fd();
     if (::connect(fd, to.data(), to.size()) == 0) return {};
@@ -133,10 +129,14 @@ bool connect_work::attempt(std::error_code& error) {
     return true;
 }
 
+accept_work::~accept_work() {
+    if (accepted_ >= 0) ::close(accepted_);
+}
+
 bool accept_work::attempt(std::error_code& error) {
     for (;;) {
-        accepted = ::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (accepted >= 0) return true;
+        accepted_ = ::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (accepted_ >= 0) return true;
         switch (errno) {
             case EINTR:
             case ECONNABORTED:  // it went away meanwhile: the next, please
@@ -150,13 +150,32 @@ bool accept_work::attempt(std::error_code& error) {
     }
 }
 
-std::error_code bind_and_listen(int fd, const ip::tcp_endpoint& at, bool reuse,
-                                int backlog) noexcept {
-    const int on = reuse ? 1 : 0;
-    if (::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        ::bind(fd, at.data(), at.size()) != 0 || ::listen(fd, backlog) != 0) {
-        return last_error();
-    }
+std::error_code bind_socket(int fd, const ip::tcp_endpoint& at) noexcept {
+    return ::bind(fd, at.data(), at.size()) == 0 ? std::error_code() : last_error();
+}
+
+std::error_code listen_at(int fd, int backlog) noexcept {
+    return ::listen(fd, backlog) == 0 ? std::error_code() : last_error();
+}
+
+ip::tcp protocol_of(int fd) noexcept {
+    int family = AF_INET;
+    socklen_t size = sizeof family;
+    ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
+    return family == AF_INET6 ? ip::tcp::v6() : ip::tcp::v4();
+}
+
+std::error_code set_socket_option(int fd, int level, int name, const void* data,
+                                  std::size_t size) noexcept {
+    const auto length = static_cast<socklen_t>(size);
+    return ::setsockopt(fd, level, name, data, length) == 0 ? std::error_code() : last_error();
+}
+
+std::error_code socket_option_of(int fd, int level, int name, void* data,
+                                 std::size_t& size) noexcept {
+    auto length = static_cast<socklen_t>(size);
+    if (::getsockopt(fd, level, name, data, &length) != 0) return last_error();
+    size = length;
     return {};
 }
 
@@ -167,18 +186,8 @@ std::error_code endpoint_of(int fd, bool remote, ip::tcp_endpoint& to) noexcept 
     return result == 0 ? std::error_code() : last_error();
 }
 
-void close_fd(int fd) noexcept {
-    ::close(fd);
-}
-
 std::error_code shut_down(int fd, int how) noexcept {
     return ::shutdown(fd, how) == 0 ? std::error_code() : last_error();
-}
-
-std::error_code set_no_delay(int fd, bool on) noexcept {
-    const int value = on ? 1 : 0;
-    return ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof value) == 0 ? std::error_code()
-                                                                                 : last_error();
 }
 
 }  // namespace detail

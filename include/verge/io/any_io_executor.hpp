@@ -17,6 +17,7 @@
 #pragma once
 
 #include <verge/base/callback.hpp>
+#include <verge/io/default_completion_token.hpp>
 #include <verge/io/execution.hpp>
 #include <verge/io/execution_context.hpp>
 
@@ -58,10 +59,10 @@ public:
     any_io_executor(std::nullptr_t) noexcept {}  // NOLINT: implicit, as in Asio
 
     template <class Executor>
-    requires(!std::is_same_v<std::decay_t<Executor>, any_io_executor> &&
+    requires(!std::is_same_v<detail::without_default_t<std::decay_t<Executor>>, any_io_executor> &&
              detail::holdable_executor<std::decay_t<Executor>>)
         any_io_executor(Executor&& ex) {  // NOLINT: implicit, as in Asio
-        using target = std::decay_t<Executor>;
+        using target = detail::without_default_t<std::decay_t<Executor>>;
         if constexpr (fits<target>) {
             ::new (static_cast<void*>(storage_)) target(std::forward<Executor>(ex));
         } else {

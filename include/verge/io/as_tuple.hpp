@@ -1,11 +1,12 @@
 // verge/io/as_tuple.hpp -- adapts a token: all results come as one std::tuple.
 //
 //     auto [error] = timer.async_wait(verge::as_tuple(verge::use_future)).get();
-//     timer.async_wait(verge::as_tuple)(handler);      // alone: with the default token
+//     timer.async_wait(verge::as_tuple)(handler);      // alone: with the operation's default token
 
 #pragma once
 
 #include <verge/io/async_result.hpp>
+#include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 
 #include <tuple>
@@ -15,8 +16,13 @@
 namespace verge {
 
 template <class Token>
-struct as_tuple_t {
-    Token token;
+struct as_tuple_t : detail::may_be_default<as_tuple_t<Token>> {
+    constexpr as_tuple_t() requires std::is_default_constructible_v<Token>
+    = default;
+    template <class T>
+    requires(!std::is_same_v<std::decay_t<T>, as_tuple_t>) constexpr explicit as_tuple_t(T&& inner)
+        : token(std::forward<T>(inner)) {}
+    Token token{};
 };
 
 namespace detail {
@@ -24,7 +30,7 @@ namespace detail {
 struct partial_as_tuple {
     template <class Token>
     constexpr auto operator()(Token&& token) const {
-        return as_tuple_t<std::decay_t<Token>>{std::forward<Token>(token)};
+        return as_tuple_t<std::decay_t<Token>>(std::forward<Token>(token));
     }
 };
 
@@ -56,14 +62,14 @@ struct async_result<as_tuple_t<Token>, R(Results...)> {
     }
 };
 
-/// Alone: with the default token.
+/// Alone: with the default token of the operation.
 template <class... Signatures>
 struct async_result<detail::partial_as_tuple, Signatures...> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&&, Args&&... args) {
-        return async_result<as_tuple_t<deferred_t>, Signatures...>::initiate(
-            std::forward<Initiation>(initiation), as_tuple_t<deferred_t>{},
-            std::forward<Args>(args)...);
+        using whole = as_tuple_t<detail::default_token_of_initiation_t<Initiation>>;
+        return async_result<whole, Signatures...>::initiate(std::forward<Initiation>(initiation),
+                                                            whole(), std::forward<Args>(args)...);
     }
 };
 

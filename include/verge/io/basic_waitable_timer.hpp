@@ -41,6 +41,7 @@
 #include <verge/base/detail/fast_clock.hpp>
 #include <verge/io/any_io_executor.hpp>
 #include <verge/io/async_result.hpp>
+#include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 #include <verge/io/detail/clock_queue.hpp>
 #include <verge/io/detail/timer_handle.hpp>
@@ -163,7 +164,7 @@ public:
     }
 
     /// Calls a handler, void(std::error_code), at the expiry or with operation_aborted.
-    template <class Token = deferred_t>
+    template <class Token = default_completion_token_t<Executor>>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code)>(initiate_wait{this}, token);
     }

@@ -33,6 +33,7 @@
 #include <verge/io/associated.hpp>
 #include <verge/io/async_result.hpp>
 #include <verge/io/cancellation.hpp>
+#include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 #include <verge/io/error.hpp>
 #include <verge/io/steady_timer.hpp>
@@ -315,8 +316,9 @@ template <class Limit, class R, class... Results>
 struct async_result<partial_limit<Limit>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        return async_result<limited_token<deferred_t, Limit>, R(Results...)>::initiate(
-            std::forward<Initiation>(initiation), token(deferred), std::forward<Args>(args)...);
+        using inner = detail::default_token_of_initiation_t<Initiation>;
+        return async_result<limited_token<inner, Limit>, R(Results...)>::initiate(
+            std::forward<Initiation>(initiation), token(inner()), std::forward<Args>(args)...);
     }
 };
 

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <verge/io/async_result.hpp>
+#include <verge/io/default_completion_token.hpp>
 
 #include <tuple>
 #include <type_traits>
@@ -151,7 +152,7 @@ struct next_signature<F, R(Results...)> {
 
 }  // namespace detail
 
-struct deferred_t {
+struct deferred_t : detail::may_be_default<deferred_t> {
     constexpr deferred_t() noexcept = default;
     /// A token for: then do what f(results...) returns.
     template <class F>

@@ -5,12 +5,13 @@
 #pragma once
 
 #include <verge/io/async_result.hpp>
+#include <verge/io/default_completion_token.hpp>
 
 #include <utility>
 
 namespace verge {
 
-struct detached_t {
+struct detached_t : detail::may_be_default<detached_t> {
     constexpr detached_t() noexcept = default;
 };
 inline constexpr detached_t detached{};

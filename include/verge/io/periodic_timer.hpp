@@ -13,14 +13,16 @@
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/periodic_timer_test.cpp)
 //   KeepsItsPhase     SkipDropsMissedTicks     BurstMakesUpForThem     DelayStartsANewPhase
-//   ACancelledTickStaysDue
+//   ACancelledTickStaysDue      MemoryRefusedLeavesItAsItWas
 //
-// Thread safety: none, but cancel() from any thread.  Exceptions: as basic_waitable_timer.
+// Thread safety: none, but cancel() from any thread.
+// Exceptions: as basic_waitable_timer; a wait that does not begin takes no tick.
 
 #pragma once
 
 #include <verge/base/clock.hpp>
 #include <verge/io/async_result.hpp>
+#include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 #include <verge/io/steady_timer.hpp>
 #include <verge/queue/periodic.hpp>
@@ -36,6 +38,12 @@ template <class Executor = any_io_executor>
 class basic_periodic_timer {
 public:
     using executor_type = Executor;
+
+    /// The same timer with another executor.
+    template <class Other>
+    struct rebind_executor {
+        using other = basic_periodic_timer<Other>;
+    };
 
     /// The first tick is one period from now.  A period below 1 ns counts as 1 ns.
     template <class Place>
@@ -67,7 +75,7 @@ public:
     std::size_t cancel() { return timer_.cancel(); }
 
     /// Calls a handler, void(std::error_code), at the next tick.
-    template <class Token = deferred_t>
+    template <class Token = default_completion_token_t<Executor>>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code)>(initiate_wait{this}, token);
     }
@@ -78,21 +86,41 @@ private:
         [[nodiscard]] executor_type get_executor() const noexcept { return timer->get_executor(); }
         template <class Handler>
         void operator()(Handler&& handler) const {
-            timer->advance(steady_source{}.now());
+            tick_of next(*timer, steady_source{}.now());
             timer->timer_.async_wait(std::forward<Handler>(handler));
+            next.is_waited_for();
         }
         basic_periodic_timer* timer;
     };
 
-    // A tick that was waited for and has passed is over: on to the next.
-    void advance(time_point now) {
-        const time_point last = timer_.expiry();
-        if (std::exchange(waited_, true) && last <= now) {
-            const period_step step = next_period(ticks(last), ticks(period_), ticks(now), policy_);
-            missed_ += step.dropped;
-            timer_.expires_at(time_point(duration(static_cast<duration::rep>(step.next))));
+    // The tick that a wait is for.  One that was waited for and has passed is over: on to the next;
+    // and back again if the wait does not begin.
+    class tick_of {
+    public:
+        tick_of(basic_periodic_timer& timer, time_point now)
+            : timer_(&timer), last_(timer.expiry()), missed_(timer.missed_) {
+            passed_ = timer.waited_ && last_ <= now;
+            if (!passed_) return;
+            const period_step step =
+                next_period(ticks(last_), ticks(timer.period_), ticks(now), timer.policy_);
+            timer.missed_ += step.dropped;
+            timer.timer_.expires_at(time_point(duration(static_cast<duration::rep>(step.next))));
         }
-    }
+        ~tick_of() {
+            if (timer_ == nullptr || !passed_) return;
+            timer_->missed_ = missed_;
+            timer_->timer_.expires_at(last_);
+        }
+        tick_of(const tick_of&) = delete;
+        tick_of& operator=(const tick_of&) = delete;
+        void is_waited_for() noexcept { std::exchange(timer_, nullptr)->waited_ = true; }
+
+    private:
+        basic_periodic_timer* timer_;
+        time_point last_;
+        std::uint64_t missed_;
+        bool passed_;
+    };
     static tick ticks(time_point at) noexcept { return ticks(at.time_since_epoch()); }
     static tick ticks(duration d) noexcept { return static_cast<tick>(d.count()); }
 

@@ -7,6 +7,7 @@
 //                                           // (dispatch and defer likewise)
 //
 // The first argument is a context or an executor; without it, the handler's associated executor.
+// Without a token it is the executor's default one: post(io) is a deferred operation.
 // A handler with an associated executor of its own is called there.
 //
 // Thread safety: any thread.  Exceptions: std::bad_alloc, and what the handler's move throws; then
@@ -16,6 +17,8 @@
 
 #include <verge/io/associated.hpp>
 #include <verge/io/async_result.hpp>
+#include <verge/io/default_completion_token.hpp>
+#include <verge/io/deferred.hpp>
 #include <verge/io/detail/bound_handler.hpp>
 #include <verge/io/execution.hpp>
 
@@ -52,6 +55,8 @@ void submit(const Executor& ex, F&& f) {
 /// no executor of its own.
 template <submission How, class Executor>
 struct submit_initiation {
+    using executor_type = Executor;
+    [[nodiscard]] executor_type get_executor() const noexcept { return ex; }
     Executor ex;
 
     template <class Handler>
@@ -98,6 +103,8 @@ struct call_then {
 /// Begins a post of f() with a handler for its result: f runs on `ex`.
 template <submission How, class Executor>
 struct submit_call_initiation {
+    using executor_type = Executor;
+    [[nodiscard]] executor_type get_executor() const noexcept { return ex; }
     Executor ex;
 
     template <class Handler, class F>
@@ -112,6 +119,11 @@ struct submit_call_initiation {
 template <class F>
 concept function_to_submit = std::is_invocable_v < std::decay_t<F>
 & > ;
+
+/// Not a place to submit to.
+template <class T>
+concept only_a_token =
+    !execution::executor<std::decay_t<T>> && !context_with_executor<std::remove_cvref_t<T>>;
 
 template <class R>
 struct result_signature {
@@ -131,17 +143,18 @@ decltype(auto) submit_call(F&& f, const Executor& ex, Token&& token) {
 
 }  // namespace detail
 
-template <class Executor, class Token>
+template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
-decltype(auto) post(const Executor& ex, Token&& token) {
+decltype(auto) post(const Executor& ex, Token&& token = Token()) {
     return async_initiate<Token, void()>(
         detail::submit_initiation<detail::submission::post, Executor>{ex}, token);
 }
-template <detail::context_with_executor Context, class Token>
-decltype(auto) post(Context& context, Token&& token) {
+template <detail::context_with_executor Context,
+          class Token = default_completion_token_t<typename Context::executor_type>>
+decltype(auto) post(Context& context, Token&& token = Token()) {
     return verge::post(context.get_executor(), std::forward<Token>(token));
 }
-template <class Token>
+template <detail::only_a_token Token>
 decltype(auto) post(Token&& token) {
     return async_initiate<Token, void()>(
         detail::submit_to_own_initiation<detail::submission::post>{}, token);
@@ -149,23 +162,25 @@ decltype(auto) post(Token&& token) {
 /// Calls f() on `ex`, and gives the token its result.
 template <detail::function_to_submit F, execution::executor Executor, class Token>
 decltype(auto) post(F&& f, const Executor& ex, Token&& token) {
-    return detail::submit_call<detail::submission::post>(std::forward<F>(f), ex, token);
+    return detail::submit_call<detail::submission::post>(std::forward<F>(f), ex,
+                                                         std::forward<Token>(token));
 }
 template <detail::function_to_submit F, detail::context_with_executor Context, class Token>
 decltype(auto) post(F&& f, Context& context, Token&& token) {
     return verge::post(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
-template <class Executor, class Token>
+template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
-decltype(auto) dispatch(const Executor& ex, Token&& token) {
+decltype(auto) dispatch(const Executor& ex, Token&& token = Token()) {
     return async_initiate<Token, void()>(
         detail::submit_initiation<detail::submission::dispatch, Executor>{ex}, token);
 }
-template <detail::context_with_executor Context, class Token>
-decltype(auto) dispatch(Context& context, Token&& token) {
+template <detail::context_with_executor Context,
+          class Token = default_completion_token_t<typename Context::executor_type>>
+decltype(auto) dispatch(Context& context, Token&& token = Token()) {
     return verge::dispatch(context.get_executor(), std::forward<Token>(token));
 }
-template <class Token>
+template <detail::only_a_token Token>
 decltype(auto) dispatch(Token&& token) {
     return async_initiate<Token, void()>(
         detail::submit_to_own_initiation<detail::submission::dispatch>{}, token);
@@ -173,24 +188,26 @@ decltype(auto) dispatch(Token&& token) {
 /// Calls f() on `ex`, and gives the token its result.
 template <detail::function_to_submit F, execution::executor Executor, class Token>
 decltype(auto) dispatch(F&& f, const Executor& ex, Token&& token) {
-    return detail::submit_call<detail::submission::dispatch>(std::forward<F>(f), ex, token);
+    return detail::submit_call<detail::submission::dispatch>(std::forward<F>(f), ex,
+                                                             std::forward<Token>(token));
 }
 template <detail::function_to_submit F, detail::context_with_executor Context, class Token>
 decltype(auto) dispatch(F&& f, Context& context, Token&& token) {
     return verge::dispatch(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
 
-template <class Executor, class Token>
+template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
-decltype(auto) defer(const Executor& ex, Token&& token) {
+decltype(auto) defer(const Executor& ex, Token&& token = Token()) {
     return async_initiate<Token, void()>(
         detail::submit_initiation<detail::submission::defer, Executor>{ex}, token);
 }
-template <detail::context_with_executor Context, class Token>
-decltype(auto) defer(Context& context, Token&& token) {
+template <detail::context_with_executor Context,
+          class Token = default_completion_token_t<typename Context::executor_type>>
+decltype(auto) defer(Context& context, Token&& token = Token()) {
     return verge::defer(context.get_executor(), std::forward<Token>(token));
 }
-template <class Token>
+template <detail::only_a_token Token>
 decltype(auto) defer(Token&& token) {
     return async_initiate<Token, void()>(
         detail::submit_to_own_initiation<detail::submission::defer>{}, token);
@@ -198,7 +215,8 @@ decltype(auto) defer(Token&& token) {
 /// Calls f() on `ex`, and gives the token its result.
 template <detail::function_to_submit F, execution::executor Executor, class Token>
 decltype(auto) defer(F&& f, const Executor& ex, Token&& token) {
-    return detail::submit_call<detail::submission::defer>(std::forward<F>(f), ex, token);
+    return detail::submit_call<detail::submission::defer>(std::forward<F>(f), ex,
+                                                          std::forward<Token>(token));
 }
 template <detail::function_to_submit F, detail::context_with_executor Context, class Token>
 decltype(auto) defer(F&& f, Context& context, Token&& token) {

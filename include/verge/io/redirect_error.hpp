@@ -9,6 +9,7 @@
 #pragma once
 
 #include <verge/io/async_result.hpp>
+#include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 
 #include <type_traits>
@@ -28,8 +29,17 @@ template <class Token>
 [[nodiscard]] auto redirect_error(Token&& token, std::error_code& error) {
     return redirect_error_t<std::decay_t<Token>>{std::forward<Token>(token), error};
 }
+
+/// Alone: with the default token of the operation; or called with a token.
+struct partial_redirect_error {
+    std::error_code& error;
+    template <class Token>
+    [[nodiscard]] auto operator()(Token&& token) const {
+        return redirect_error(std::forward<Token>(token), error);
+    }
+};
 [[nodiscard]] inline auto redirect_error(std::error_code& error) {
-    return redirect_error_t<deferred_t>{deferred, error};
+    return partial_redirect_error{error};
 }
 
 namespace detail {
@@ -60,6 +70,16 @@ struct async_result<redirect_error_t<Token>, R(std::error_code, Results...)> {
                     *error, std::forward<Handler>(handler)};
             },
             std::forward<Args>(args)...);
+    }
+};
+
+template <class... Signatures>
+struct async_result<partial_redirect_error, Signatures...> {
+    template <class Initiation, class Raw, class... Args>
+    static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
+        using inner = detail::default_token_of_initiation_t<Initiation>;
+        return async_result<redirect_error_t<inner>, Signatures...>::initiate(
+            std::forward<Initiation>(initiation), token(inner()), std::forward<Args>(args)...);
     }
 };
 

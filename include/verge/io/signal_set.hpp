@@ -3,14 +3,16 @@
 //     verge::signal_set signals(io, SIGINT, SIGTERM);
 //     signals.async_wait([&](std::error_code error, int number) { io.stop(); });
 //
-// A signal completes all waits of each set that has it.  One that comes while nobody waits is kept,
-// and the next wait gets it: the lowest number first, each as often as it came.  While a set has a
-// signal, the library's handler is installed for it, and the one before comes back when the last
-// set gives it up.  After a fork, told by io_context::notify_fork, each process has its own.
+// A signal completes all waits of each set that has it: those get the first one that comes.  One
+// that comes while nobody waits is kept, and the next wait gets it: the lowest number first, each
+// as often as it came.  While a set has a signal, the library's handler is installed for it, and
+// the one before comes back when the last set gives it up.  After a fork, told by
+// io_context::notify_fork, each process has its own.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/signal_set_test.cpp)
 //   ASignalCompletesAWait      ASignalIsKeptUntilSomebodyWaits      EverySetGetsIt
 //   OneSignalCompletesAllWaitsOfASet     QueuedSignalsComeInTheOrderOfTheirNumbers
+//   AWaitGetsTheFirstThatComes           FlagsAreThoseOfSigaction
 //   ManyOfOneSignalKeepNoOtherOut        RemoveDropsWhatIsQueued
 //   AForkedChildHasSignalsOfItsOwn       TheOldHandlerComesBack     CancelEndsAWait
 //
@@ -39,7 +41,7 @@ public:
         restart = SA_RESTART,
         no_child_stop = SA_NOCLDSTOP,
         no_child_wait = SA_NOCLDWAIT,
-        dont_care = -1,  ///< As the others want it; `restart` if there are none.
+        dont_care = -1,  ///< As the others want it; `none` if there are none.
     };
     using flags_t = flags;
 
@@ -62,7 +64,8 @@ struct signal_channel;
 struct signal_work {
     static constexpr const char* name = "async_wait";
     signal_channel* channel;
-    std::uint64_t began = 0;  // how many signals had been taken then
+    std::uint64_t began = 0;     // how many signals had been taken then
+    std::uint32_t began_at = 0;  // and how many had come
     int number = 0;
     std::error_code begin(const io_handle&) noexcept;
     bool attempt(std::error_code& error);
@@ -117,7 +120,8 @@ public:
 
     [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
 
-    /// Twice is once.  invalid_argument: no such signal, or another set wants other flags.
+    /// Twice is once, whatever the flags.  invalid_argument: no such signal, or another set wants
+    /// other flags.
     void add(int number, flags how = flags::dont_care) { check(source_->add(number, how), "add"); }
     void add(int number, std::error_code& error) { add(number, flags::dont_care, error); }
     void add(int number, flags how, std::error_code& error) { error = source_->add(number, how); }
@@ -140,7 +144,7 @@ public:
     }
 
     /// Calls a handler, void(error_code, int), with the next signal.
-    template <class Token = deferred_t>
+    template <class Token = default_completion_token_t<Executor>>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code, int)>(
             initiate_wait{executor_, source_.get()}, token);

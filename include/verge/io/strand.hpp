@@ -11,9 +11,10 @@
 // strand does not keep a thread from everybody else.
 //
 // A turn in an io_context or a thread_pool is an operation that is part of the strand: to ask for
-// it takes no memory, and cannot fail.  Other executors get a function.  One that refuses it, by an
-// exception, ends what waits in the strand; and if that was not the caller's first turn, the
-// program.
+// it takes no memory, and cannot fail.  Other executors get a function, which one may refuse by an
+// exception.  Then the strand is idle, and what waits in it stays there until somebody adds to it
+// again.  The exception goes to who added to an idle strand, whose function was not added then; or,
+// if a turn asked for the next one, it leaves that turn, as an exception of a function does.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/strand_test.cpp)
 //   FunctionsNeverOverlap           over any number of threads; each sees what the last one wrote.
@@ -23,6 +24,9 @@
 //   ADestroyedContextDestroysWhatWaits
 //   UsesTheHandlersAllocator        for what waits in it; its turns use the strand's own memory.
 //   TakesItsNextTurn                also when memory is refused.
+// and (tests/unit/io/strand_executor_test.cpp), of other executors
+//   ARefusedFunctionWasNotPosted    WhatOthersHavePostedWaitsForTheNext
+//   ARefusedNextTurnLeavesTheFunctionAndTheRestWaits      ADestroyedTurnDestroysWhatWaits
 //
 // Thread safety: as a pointer; execute and its like from any thread.
 // Exceptions: those of the inner executor; std::bad_alloc.
@@ -39,6 +43,7 @@
 #include <verge/io/post.hpp>
 #include <verge/io/thread_pool.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <tuple>
 #include <type_traits>
@@ -71,6 +76,10 @@ struct turn_loop {
         found.look_for<thread_pool>(ex);
         return found;
     }
+    template <class Inner, class Token>
+    static turn_loop of(const executor_with_default<Inner, Token>& ex) noexcept {
+        return of(static_cast<const Inner&>(ex));
+    }
     template <class Other>
     static turn_loop of(const Other&) noexcept {
         return {};
@@ -99,6 +108,19 @@ public:
     [[nodiscard]] bool end_turn() noexcept;
     /// Destroys what waits: its turn was destroyed.
     void drop() noexcept;
+
+    // ---- turns of an executor that is no loop ---------------------------------------------------
+
+    /// The executor is being asked for a turn.  Returns the number of the question.
+    [[nodiscard]] std::uint64_t begin_asking() noexcept;
+    /// It has taken the turn.
+    void taken(std::uint64_t question) noexcept;
+    /// It has refused: what waits stays there, but for `op`, if there is one.
+    void refused(std::uint64_t question, operation* op) noexcept;
+    /// The turn was destroyed: as drop(), but not while the executor is being asked, which will say
+    /// what it meant by that.
+    void turn_destroyed() noexcept;
+
     [[nodiscard]] bool running_in_this_thread() const noexcept;
 
     // ---- turns in a loop ------------------------------------------------------------------------
@@ -114,9 +136,12 @@ private:
     spin_lock lock_;
     bool busy_ VERGE_GUARDED_BY(lock_) = false;  // a turn has begun, or was asked for
     op_queue waiting_ VERGE_GUARDED_BY(lock_);
-    op_queue turn_;                       // of who has the turn, as all below
-    turn_loop in_;                        // where it was asked for
-    std::shared_ptr<strand_state> self_;  // until it begins
+    std::uint64_t questions_ VERGE_GUARDED_BY(lock_) = 0;  // how many were asked
+    std::uint64_t asking_ VERGE_GUARDED_BY(lock_) = 0;     // which one is open; 0: none
+    bool destroyed_ VERGE_GUARDED_BY(lock_) = false;       // the turn that it is about
+    op_queue turn_;                                        // of who has the turn, as all below
+    turn_loop in_;                                         // where it was asked for
+    std::shared_ptr<strand_state> self_;                   // until it begins
 };
 
 /// One turn of a strand, as an executor gets it that is no loop.
@@ -130,30 +155,47 @@ public:
     strand_runner(const strand_runner&) = delete;
     strand_runner& operator=(const strand_runner&) = delete;
     ~strand_runner() {
-        if (state_ != nullptr) state_->drop();
+        if (state_ != nullptr) state_->turn_destroyed();
+    }
+
+    /// Asks for a turn through `via`; the next ones go through `ex`.  If it throws, `op`, which the
+    /// caller has added, is destroyed.
+    template <class Via>
+    static void ask(const std::shared_ptr<strand_state>& state, const Via& via, const Executor& ex,
+                    operation* op) {
+        const std::shared_ptr<strand_state> own = state;  // the caller's may end meanwhile
+        const std::uint64_t question = own->begin_asking();
+        try {
+            via.execute(strand_runner(own, ex));
+        } catch (...) {
+            own->refused(question, op);
+            throw;
+        }
+        own->taken(question);
     }
 
     void operator()() {
-        std::shared_ptr<strand_state> state = std::move(state_);
-        const next_turn after{state, ex_};
-        state->run_turn();
+        const std::shared_ptr<strand_state> state = std::move(state_);
+        try {
+            state->run_turn();
+        } catch (...) {
+            try {
+                ask_for_next(state);
+            } catch (...) {  // one exception is enough: what waits stays
+            }
+            throw;
+        }
+        ask_for_next(state);
     }
 
 private:
-    // Also when a function throws.
-    struct next_turn {
-        next_turn(const std::shared_ptr<strand_state>& s, const Executor& e) : state(s), ex(e) {}
-        next_turn(const next_turn&) = delete;
-        next_turn& operator=(const next_turn&) = delete;
-        const std::shared_ptr<strand_state>& state;
-        const Executor& ex;
-        ~next_turn() {
-            if (!state->end_turn()) return;
-            verge::prefer(verge::prefer(ex, execution::blocking.never),
-                          execution::relationship.continuation)
-                .execute(strand_runner(state, ex));
-        }
-    };
+    void ask_for_next(const std::shared_ptr<strand_state>& state) {
+        if (!state->end_turn()) return;
+        ask(state,
+            verge::prefer(verge::prefer(ex_, execution::blocking.never),
+                          execution::relationship.continuation),
+            ex_, nullptr);
+    }
 
     std::shared_ptr<strand_state> state_;  // nullptr: it had its turn
     Executor ex_;
@@ -235,6 +277,16 @@ public:
         return a.state_ == b.state_;
     }
 
+    /// Of the library: completes an operation, as execute() calls a function.  That may end this.
+    [[nodiscard]] detail::handed hand_over(detail::operation* op) const {
+        if (may_block() && running_in_this_thread()) return detail::handed::here;
+        const auto in = detail::turn_loop::of(ex_);
+        if (in.loop == nullptr) return detail::handed::no;
+        const std::shared_ptr<detail::strand_state> state = state_;
+        if (state->add(op)) detail::strand_state::ask(state, in);
+        return detail::handed::later;
+    }
+
 private:
     template <class>
     friend class strand;
@@ -276,7 +328,7 @@ private:
         // The runner goes on with the strand's own executor, whatever this call was made through,
         // and outlives this function: so it does not use its allocator.
         const auto own = plain(ex_);
-        plain(via).execute(detail::strand_runner<std::decay_t<decltype(own)>>(state_, own));
+        detail::strand_runner<std::decay_t<decltype(own)>>::ask(state_, plain(via), own, op);
     }
 
     std::shared_ptr<detail::strand_state> state_;

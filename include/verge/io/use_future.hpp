@@ -12,15 +12,19 @@
 // use_future(f) calls f with all results, the error too, and gives a future of what f returns or
 // throws.
 //
+// use_future[allocator] makes the promise and the operation with an allocator.
+//
 // Not for the loop's own thread: get() blocks, and nobody runs the loop then.
 
 #pragma once
 
 #include <verge/io/async_result.hpp>
+#include <verge/io/default_completion_token.hpp>
 
 #include <exception>
 #include <functional>
 #include <future>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,22 +35,42 @@ namespace verge {
 
 namespace detail {
 
-template <class F>
+template <class F, class Allocator>
 struct packaged_token {
     F f;
+    [[no_unique_address]] Allocator allocator;
 };
 
 }  // namespace detail
 
-struct use_future_t {
-    constexpr use_future_t() noexcept = default;
+template <class Allocator = std::allocator<void>>
+class use_future_t : public detail::may_be_default<use_future_t<Allocator>> {
+public:
+    using allocator_type = Allocator;
+
+    constexpr use_future_t() noexcept requires std::is_default_constructible_v<Allocator>
+    = default;
+    explicit constexpr use_future_t(const Allocator& allocator) noexcept : allocator_(allocator) {}
+    /// The same with another allocator.
+    template <class Other>
+    [[nodiscard]] constexpr use_future_t<Other> operator[](const Other& allocator) const noexcept {
+        return use_future_t<Other>(allocator);
+    }
+    template <class Other>
+    [[nodiscard]] constexpr use_future_t<Other> rebind(const Other& allocator) const noexcept {
+        return use_future_t<Other>(allocator);
+    }
+    [[nodiscard]] constexpr allocator_type get_allocator() const noexcept { return allocator_; }
     /// A token for: a future of what f(results...) returns.
     template <class F>
     constexpr auto operator()(F&& f) const {
-        return detail::packaged_token<std::decay_t<F>>{std::forward<F>(f)};
+        return detail::packaged_token<std::decay_t<F>, Allocator>{std::forward<F>(f), allocator_};
     }
+
+private:
+    [[no_unique_address]] Allocator allocator_;
 };
-inline constexpr use_future_t use_future{};
+inline constexpr use_future_t<> use_future{};
 
 namespace detail {
 
@@ -75,24 +99,56 @@ struct future_value<std::exception_ptr> {
     using type = void;
 };
 
-template <class T>
-class promise_handler {
+/// A promise, made with an allocator that is that of the handler, too.
+template <class T, class Allocator>
+class allocated_promise {
 public:
+    using allocator_type = Allocator;
+    explicit allocated_promise(const Allocator& allocator)
+        : allocator_(allocator), promise_(std::allocator_arg, allocator) {}
+    [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_; }
     [[nodiscard]] std::future<T> future() { return promise_.get_future(); }
 
-    void operator()() { promise_.set_value(); }
+protected:
+    std::promise<T>& promise() noexcept { return promise_; }
+
+private:
+    [[no_unique_address]] Allocator allocator_;
+    std::promise<T> promise_;
+};
+template <class T, class U>
+class allocated_promise<T, std::allocator<U>> {
+public:
+    explicit allocated_promise(const std::allocator<U>&) {}
+    [[nodiscard]] std::future<T> future() { return promise_.get_future(); }
+
+protected:
+    std::promise<T>& promise() noexcept { return promise_; }
+
+private:
+    std::promise<T> promise_;
+};
+
+template <class T, class Allocator>
+class promise_handler : public allocated_promise<T, Allocator> {
+    using allocated_promise<T, Allocator>::promise;
+
+public:
+    using allocated_promise<T, Allocator>::allocated_promise;
+
+    void operator()() { promise().set_value(); }
     template <class First, class... More>
     void operator()(First&& first, More&&... more) {
         using type = std::decay_t<First>;
         if constexpr (std::is_same_v<type, std::error_code>) {
             if (first) {
-                promise_.set_exception(std::make_exception_ptr(std::system_error(first)));
+                promise().set_exception(std::make_exception_ptr(std::system_error(first)));
             } else {
                 set(std::forward<More>(more)...);
             }
         } else if constexpr (std::is_same_v<type, std::exception_ptr>) {
             if (first) {
-                promise_.set_exception(first);
+                promise().set_exception(first);
             } else {
                 set(std::forward<More>(more)...);
             }
@@ -104,62 +160,63 @@ public:
 private:
     template <class... Results>
     void set(Results&&... results) {
-        promise_.set_value(std::forward<Results>(results)...);
+        promise().set_value(std::forward<Results>(results)...);
     }
     template <class First, class Second, class... Results>
     void set(First&& first, Second&& second, Results&&... results) {
-        promise_.set_value(T(std::forward<First>(first), std::forward<Second>(second),
-                             std::forward<Results>(results)...));
+        promise().set_value(T(std::forward<First>(first), std::forward<Second>(second),
+                              std::forward<Results>(results)...));
     }
-    std::promise<T> promise_;
 };
 
-template <class F, class T>
-class packaged_handler {
+template <class F, class T, class Allocator>
+class packaged_handler : public allocated_promise<T, Allocator> {
+    using allocated_promise<T, Allocator>::promise;
+
 public:
     template <class G>
-    explicit packaged_handler(G&& f) : f_(std::forward<G>(f)) {}
-    [[nodiscard]] std::future<T> future() { return promise_.get_future(); }
+    packaged_handler(const Allocator& allocator, G&& f)
+        : allocated_promise<T, Allocator>(allocator), f_(std::forward<G>(f)) {}
 
     template <class... Results>
     void operator()(Results&&... results) {
         try {
             if constexpr (std::is_void_v<T>) {
                 std::invoke(std::move(f_), std::forward<Results>(results)...);
-                promise_.set_value();
+                promise().set_value();
             } else {
-                promise_.set_value(std::invoke(std::move(f_), std::forward<Results>(results)...));
+                promise().set_value(std::invoke(std::move(f_), std::forward<Results>(results)...));
             }
         } catch (...) {
-            promise_.set_exception(std::current_exception());
+            promise().set_exception(std::current_exception());
         }
     }
 
 private:
     F f_;
-    std::promise<T> promise_;
 };
 
 }  // namespace detail
 
-template <class R, class... Results>
-struct async_result<use_future_t, R(Results...)> {
+template <class Allocator, class R, class... Results>
+struct async_result<use_future_t<Allocator>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
-    static auto initiate(Initiation&& initiation, Raw&&, Args&&... args) {
+    static auto initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
         using value = typename detail::future_value<std::decay_t<Results>...>::type;
-        detail::promise_handler<value> handler;
+        detail::promise_handler<value, Allocator> handler(token.get_allocator());
         std::future<value> future = handler.future();
         std::forward<Initiation>(initiation)(std::move(handler), std::forward<Args>(args)...);
         return future;
     }
 };
 
-template <class F, class R, class... Results>
-struct async_result<detail::packaged_token<F>, R(Results...)> {
+template <class F, class Allocator, class R, class... Results>
+struct async_result<detail::packaged_token<F, Allocator>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
     static auto initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
         using value = std::invoke_result_t<F, Results...>;
-        detail::packaged_handler<F, value> handler(detail::forward_inner<Raw>(token.f));
+        detail::packaged_handler<F, value, Allocator> handler(token.allocator,
+                                                              detail::forward_inner<Raw>(token.f));
         std::future<value> future = handler.future();
         std::forward<Initiation>(initiation)(std::move(handler), std::forward<Args>(args)...);
         return future;

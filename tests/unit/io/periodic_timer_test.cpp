@@ -1,3 +1,5 @@
+#define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
+#include "support/failing_new.hpp"
 #include "unit/io/io_fixture.hpp"
 #include <verge/io/periodic_timer.hpp>
 
@@ -91,6 +93,36 @@ TEST(PeriodicTimer, ACancelledTickStaysDue) {
     EXPECT_EQ(timer.period(), 2h);
     EXPECT_EQ(io.run(), 2U);
     EXPECT_EQ(aborted, 2);
+}
+
+TEST(PeriodicTimer, MemoryRefusedLeavesItAsItWas) {
+    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
+    struct large {
+        char bytes[4000];  // more than a thread keeps: operator new is asked
+        void operator()(std::error_code error) const { EXPECT_FALSE(error); }
+    };
+    io_context io;
+    periodic_timer timer(io, 1ms);
+    const auto refused = [&] {
+        const time_point due = timer.expiry();
+        const std::uint64_t missed = timer.missed();
+        const failing_new next(1);
+        EXPECT_THROW(timer.async_wait(large{}), std::bad_alloc);
+        EXPECT_EQ(timer.expiry(), due);
+        EXPECT_EQ(timer.missed(), missed);
+    };
+    const time_point first = timer.expiry();
+    std::this_thread::sleep_until(first + 5ms);
+    refused();
+    timer.async_wait(large{});  // nobody has waited for the first one
+    EXPECT_EQ(timer.expiry(), first);
+    EXPECT_EQ(io.run(), 1U);
+    refused();
+    timer.async_wait(large{});
+    EXPECT_GE(timer.expiry(), first + 6ms);
+    EXPECT_GE(timer.missed(), 5U);
+    io.restart();
+    EXPECT_EQ(io.run(), 1U);
 }
 
 }  // namespace

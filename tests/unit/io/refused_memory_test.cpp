@@ -188,6 +188,7 @@ struct world {
     cancellation_signal signal;
     ip::tcp::acceptor acceptor{io, {ip::address::loopback_v4(), 0}};
     ip::tcp::socket client{io};
+    ip::tcp::socket server{io};
     char data[8] = {};
 };
 
@@ -278,6 +279,37 @@ INSTANTIATE_TEST_SUITE_P(
                            w.timer.async_wait(
                                bind_cancellation_slot(w.signal.slot(), std::move(n)));
                        }},
+        operation_case{
+            "steady_timer_of_a_strand",
+            [](world& w, note n) { w.timer.async_wait(bind_executor(w.one, std::move(n))); }},
+        operation_case{"steady_timer_of_a_strand_of_any",
+                       [](world& w, note n) {
+                           w.timer.async_wait(bind_executor(
+                               strand<any_io_executor>(w.io.get_executor()), std::move(n)));
+                       }},
+        operation_case{"steady_timer_of_another_executor",
+                       [](world& w, note n) {
+                           w.timer.async_wait(bind_executor(
+                               require(w.io.get_executor(), execution::blocking.never),
+                               std::move(n)));
+                       }},
+        operation_case{
+            "system_timer_of_a_strand",
+            [](world& w, note n) { w.date.async_wait(bind_executor(w.one, std::move(n))); }},
+        operation_case{"post_of_a_strand",
+                       [](world& w, note n) { post(w.io, bind_executor(w.one, std::move(n))); }},
+        operation_case{"read_of_a_strand",
+                       [](world& w, note n) {
+                           w.here.async_read_some(buffer(w.data),
+                                                  bind_executor(w.one, std::move(n)));
+                       }},
+        operation_case{
+            "accept_of_a_strand",
+            [](world& w, note n) { w.acceptor.async_accept(bind_executor(w.one, std::move(n))); },
+            [](world& w) { w.client.connect(w.acceptor.local_endpoint()); }},
+        operation_case{"accept_into_a_socket",
+                       [](world& w, note n) { w.acceptor.async_accept(w.server, std::move(n)); },
+                       [](world& w) { w.client.connect(w.acceptor.local_endpoint()); }},
         operation_case{"system_timer", [](world& w, note n) { w.date.async_wait(std::move(n)); }},
         operation_case{"periodic_timer",
                        [](world& w, note n) { w.period.async_wait(std::move(n)); }},
@@ -302,10 +334,11 @@ INSTANTIATE_TEST_SUITE_P(
                        }},
         operation_case{"async_write",
                        [](world& w, note n) { async_write(w.here, buffer(w.data), std::move(n)); }},
-        operation_case{"connect",
-                       [](world& w, note n) {
-                           w.client.async_connect(w.acceptor.local_endpoint(), std::move(n));
-                       }},
+        operation_case{
+            "connect",
+            [](world& w, note n) {
+                w.client.async_connect(w.acceptor.local_endpoint(), std::move(n));
+            }},
         operation_case{"accept", [](world& w, note n) { w.acceptor.async_accept(std::move(n)); },
                        [](world& w) { w.client.connect(w.acceptor.local_endpoint()); }},
         operation_case{"signal_set", [](world& w, note n) { w.signals.async_wait(std::move(n)); },

@@ -1,11 +1,16 @@
 #include "unit/io/io_fixture.hpp"
 #include <verge/io/any_io_executor.hpp>
 #include <verge/io/executor_work_guard.hpp>
+#include <verge/io/steady_timer.hpp>
 #include <verge/io/strand.hpp>
 #include <verge/io/thread_pool.hpp>
 
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace verge {
@@ -32,6 +37,66 @@ TEST(Strand, FunctionsNeverOverlap) {
         p.join();
     pool.join();
     EXPECT_EQ(counter, 20'000);
+}
+
+// Waits and posts of two loops, whose handlers belong to one strand: the operations go into its
+// queue from all threads.
+TEST(Strand, HandlersOfManyOperationsNeverOverlap) {
+    constexpr int chains = 8;
+    constexpr int rounds = 500;
+    io_context io;
+    io_context other;
+    const auto guard = make_work_guard(io);
+    const auto one = make_strand(io);
+    const strand<any_io_executor> any(one.get_inner_executor());
+    int count = 0;      // under `one`
+    int any_count = 0;  // under `any`
+    std::atomic<int> left = 2 * chains;
+    struct chain {
+        steady_timer timer;
+        int done = 0;
+        std::function<void()> next;
+    };
+    std::vector<std::unique_ptr<chain>> all;
+    const auto start = [&](const auto& in, int& counter, int i) {
+        auto& c = *all.emplace_back(
+            std::make_unique<chain>(chain{steady_timer(i % 2 == 0 ? io : other), 0, {}}));
+        c.next = [&, in, i] {
+            c.timer.expires_after(std::chrono::microseconds(i));
+            c.timer.async_wait(bind_executor(in, [&, in](std::error_code) {
+                EXPECT_TRUE(in.running_in_this_thread());
+                ++counter;
+                post(other, bind_executor(in, [&] {
+                         ++counter;
+                         if (++c.done < rounds) {
+                             c.next();
+                         } else {
+                             --left;
+                         }
+                     }));
+            }));
+        };
+        dispatch(in, [&c] { c.next(); });
+    };
+    for (int i = 0; i < chains; ++i) {
+        start(one, count, i);
+        start(any, any_count, i);
+    }
+    {
+        const auto busy = make_work_guard(other);
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 2; ++t) {
+            threads.emplace_back([&] { io.run(); });
+            threads.emplace_back([&] { other.run(); });
+        }
+        EXPECT_TRUE(eventually([&] { return left == 0; }));
+        io.stop();
+        other.stop();
+        for (std::thread& thread : threads)
+            thread.join();
+    }
+    EXPECT_EQ(count, 2 * chains * rounds);
+    EXPECT_EQ(any_count, 2 * chains * rounds);
 }
 
 TEST(Strand, KeepsTheOrderOfPosts) {

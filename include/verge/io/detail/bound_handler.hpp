@@ -3,6 +3,7 @@
 #pragma once
 
 #include <verge/io/associated.hpp>
+#include <verge/io/detail/operation.hpp>
 #include <verge/io/execution.hpp>
 
 #include <optional>
@@ -41,6 +42,7 @@ class on_own_executor {
 
 public:
     using wrapped_type = Handler;
+    static constexpr bool hands_over_operations = takes_operations<tracked>;
 
     template <class H>
     on_own_executor(H&& handler, const Default& otherwise)
@@ -60,6 +62,13 @@ public:
             .execute(bound_handler<Handler, std::decay_t<Args>...>(std::move(handler_),
                                                                    std::forward<Args>(args)...));
     }
+
+    /// Of the operation that this is in: takes that to the handler's executor, and then calls the
+    /// handler.
+    [[nodiscard]] handed hand_over(operation* op) const requires hands_over_operations {
+        return work_->hand_over(op);
+    }
+    void call_at_home() { std::move(handler_)(); }
 
 private:
     Handler handler_;

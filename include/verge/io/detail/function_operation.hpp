@@ -22,13 +22,31 @@ public:
 private:
     static void run(void* owner, operation* base) {
         auto* const self = static_cast<function_operation*>(base);
+        // Into the queue of the executor that it is for, which needs no memory for it then.
+        if constexpr (requires { requires F::hands_over_operations; }) {
+            if (owner != nullptr) {
+                self->complete_by(&finish<true>);
+                const handed what = self->f_.hand_over(self);
+                if (what == handed::later) return;
+                if (what == handed::here) return finish<true>(owner, self);
+            }
+        }
+        finish<false>(owner, self);
+    }
+    template <bool AtHome>
+    static void finish(void* owner, operation* base) {
+        auto* const self = static_cast<function_operation*>(base);
         const Allocator allocator(self->allocator_);
         tracked_call tracked(*self);
         F f(std::move(self->f_));
         memory::destroy(allocator, self);  // before the call, which may want the memory
         if (owner == nullptr) return;
         tracked.begin();
-        f();
+        if constexpr (AtHome) {
+            f.call_at_home();
+        } else {
+            f();
+        }
         tracked.end();
     }
 

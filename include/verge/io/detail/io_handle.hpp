@@ -175,6 +175,20 @@ private:
     }
     static void run(void* owner, operation* base) {
         auto* const self = static_cast<io_with_handler*>(base);
+        // The operation itself goes to the handler's executor, which needs no memory for it then.
+        if constexpr (requires { self->home_.hand_over(self); }) {
+            if (owner != nullptr) {
+                self->complete_by(&finish<true>);
+                const handed what = self->home_.hand_over(self);
+                if (what == handed::later) return;
+                if (what == handed::here) return finish<true>(owner, self);
+            }
+        }
+        finish<false>(owner, self);
+    }
+    template <bool AtHome>
+    static void finish(void* owner, operation* base) {
+        auto* const self = static_cast<io_with_handler*>(base);
         const allocator own_allocator = verge::get_associated_allocator(self->handler_);
         tracked_call tracked(*self);
         Home home(std::move(self->home_));
@@ -185,7 +199,11 @@ private:
         if (owner == nullptr) return;
         auto call = [&]<class... Results>(Handler& h, Results&&... results) {
             tracked.begin(results...);
-            home(h, std::forward<Results>(results)...);
+            if constexpr (AtHome) {
+                std::move(h)(std::forward<Results>(results)...);
+            } else {
+                home(h, std::forward<Results>(results)...);
+            }
             tracked.end();
         };
         work.call(call, handler, error);
@@ -224,6 +242,9 @@ public:
         verge::prefer(work_, execution::allocator(allocator))
             .execute(bound_handler<Handler, std::decay_t<Results>...>(
                 std::move(handler), std::forward<Results>(results)...));
+    }
+    [[nodiscard]] handed hand_over(operation* op) const requires takes_operations<tracked> {
+        return work_.hand_over(op);
     }
 
 private:

@@ -163,6 +163,13 @@ public:
         return a.bits_ == b.bits_ && a.allocator_ == b.allocator_;
     }
 
+    /// Of the library: completes an operation, as execute() calls a function.
+    [[nodiscard]] handed hand_over(operation* op) const noexcept {
+        if ((bits_ & never_bit) == 0 && running_in_this_thread()) return handed::here;
+        loop().expect_post();
+        loop().post(op, (bits_ & continuation_bit) != 0);
+        return handed::later;
+    }
     /// Of the library: the scheduler behind it.
     [[nodiscard]] scheduler& loop() const noexcept {
         return context().loop();

@@ -25,6 +25,8 @@ protected:
     ~basic_operation() = default;
     basic_operation(const basic_operation&) = delete;
     basic_operation& operator=(const basic_operation&) = delete;
+    /// From now on it is this that completes and destroys it.
+    void complete_by(function f) noexcept { function_ = f; }
 
 private:
     template <class>
@@ -38,6 +40,18 @@ private:
 };
 
 using operation = basic_operation<tracks_handlers>;
+
+/// What became of an operation that an executor was asked to complete, as it executes a function:
+/// the caller completes it here, the executor does later, or it cannot.
+enum class handed { here, later, no };
+
+/// An executor with `handed hand_over(operation*) const`, which takes no memory.  It throws what a
+/// function throws that runs inside.
+template <class Executor>
+concept takes_operations = requires(const Executor& ex, operation* op) {
+    ex.hand_over(op);
+};
+
 static_assert(tracks_handlers || sizeof(operation) == 2 * sizeof(void*));
 
 /// Operations in order.  Destroys what is left in it.

@@ -37,6 +37,9 @@ template <class T>
 inline constexpr bool is_loop_executor = false;
 template <class Context, class Allocator, bool Tracked>
 inline constexpr bool is_loop_executor<loop_executor<Context, Allocator, Tracked>> = true;
+template <class Inner, class Token>
+inline constexpr bool is_loop_executor<executor_with_default<Inner, Token>> =
+    is_loop_executor<Inner>;
 
 /// The scheduler behind an executor.
 template <class Executor>
@@ -44,7 +47,7 @@ scheduler& scheduler_of(const Executor& ex) {
     if constexpr (is_loop_executor<Executor>) {
         return ex.loop();
     } else {
-        if constexpr (std::is_same_v<Executor, any_io_executor>) {
+        if constexpr (std::is_same_v<without_default_t<Executor>, any_io_executor>) {
             if (const auto* io = ex.template target<io_context::executor_type>()) return io->loop();
         }
         execution_context& context = verge::query(ex, execution::context);
@@ -57,7 +60,7 @@ template <class Executor>
 bool called_by_loop(const Executor& ex) noexcept {
     if constexpr (is_loop_executor<Executor>) {
         return true;
-    } else if constexpr (std::is_same_v<Executor, any_io_executor>) {
+    } else if constexpr (std::is_same_v<without_default_t<Executor>, any_io_executor>) {
         return ex.template target<io_context::executor_type>() != nullptr ||
                ex.template target<thread_pool::executor_type>() != nullptr;
     } else {

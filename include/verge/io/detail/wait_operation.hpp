@@ -40,7 +40,6 @@ protected:
         const auto bits = reinterpret_cast<std::uintptr_t>(owner);
         return (bits & 1) != 0 ? reinterpret_cast<const message*>(bits - 1) : nullptr;
     }
-    void complete_by(function f) noexcept { function_ = f; }
 
 private:
     void send(const message& m) {
@@ -120,6 +119,21 @@ private:
             }
             return;
         }
+        // The operation itself goes to the handler's executor, which needs no memory for it then.
+        if constexpr (requires { self->home_.hand_over(self); }) {
+            if (owner != nullptr) {
+                self->complete_by(&finish<Aborted, true>);
+                const handed what = self->home_.hand_over(self);
+                if (what == handed::later) return;
+                if (what == handed::here) return finish<Aborted, true>(owner, self);
+            }
+        }
+        finish<Aborted, false>(owner, self);
+    }
+
+    template <bool Aborted, bool AtHome>
+    static void finish(void* owner, operation* base) {
+        auto* const self = static_cast<wait_with_handler*>(base);
         const allocator own_allocator = verge::get_associated_allocator(self->handler_);
         tracked_call tracked(*self);
         Home home(std::move(self->home_));
@@ -129,7 +143,11 @@ private:
         const std::error_code error =
             Aborted ? std::error_code(error::operation_aborted) : std::error_code();
         tracked.begin(error);
-        home.call(handler, error);
+        if constexpr (AtHome) {
+            std::move(handler)(error);
+        } else {
+            home.call(handler, error);
+        }
         tracked.end();
     }
 
@@ -168,6 +186,9 @@ public:
         auto allocator = verge::get_associated_allocator(handler);
         verge::prefer(work_, execution::allocator(allocator))
             .execute(bound_handler<Handler, std::error_code>(std::move(handler), error));
+    }
+    [[nodiscard]] handed hand_over(operation* op) const requires takes_operations<tracked> {
+        return work_.hand_over(op);
     }
 
 private:

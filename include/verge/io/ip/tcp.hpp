@@ -1,13 +1,16 @@
 // verge/io/ip/tcp.hpp -- TCP: sockets that connect, read and write, and acceptors.
 //
-//     verge::ip::tcp::acceptor acceptor(io, {verge::ip::tcp::v4(), 8080});   //
-//     examples/echo_server.cpp acceptor.async_accept([](std::error_code error,
-//     verge::ip::tcp::socket socket) { ... });
+//     verge::ip::tcp::acceptor acceptor(io, {verge::ip::tcp::v4(), 8080});   // open, bind, listen
+//     acceptor.async_accept([](std::error_code error, verge::ip::tcp::socket socket) { ... });
 //
 //     verge::ip::tcp::socket socket(io);
 //     socket.async_connect({verge::ip::make_address("127.0.0.1"), 8080}, handler);
+//     socket.set_option(verge::ip::tcp::no_delay(true));          // verge/io/socket_base.hpp
 //     socket.async_read_some(verge::buffer(data), handler);
-//     verge::async_write(socket, verge::buffer(text), handler);              // all of it
+//     verge::async_write(socket, verge::buffer(text), handler);   // verge/io/transfer.hpp: all of
+//     it
+//
+// A whole server: examples/echo_server.cpp.
 //
 // Enough for an HTTP service or an echo server.  Not a resolver: it takes addresses, not names.
 //
@@ -16,92 +19,50 @@
 //   ARefusedConnectionSaysSo
 //   AResetIsAnError         AHalfClosedPeerIsEof       AcceptSaysThatDescriptorsRanOut
 //   WithTimeoutEndsAnIdleRead
+// and (tests/unit/io/socket_test.cpp)
+//   OpensBindsAndListens    AcceptsIntoAGivenSocket    AcceptsForAGivenExecutor    AcceptsAndBlocks
 //
 // Thread safety: none, one object.  Exceptions: std::system_error where there is no error_code.
 
 #pragma once
 
+#include <verge/io/ip/tcp_endpoint.hpp>
 #include <verge/io/posix/descriptor.hpp>
+#include <verge/io/socket_base.hpp>
+#include <verge/io/transfer.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <optional>
-#include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
-
-#include <sys/socket.h>
-
-#include <netinet/in.h>
 
 namespace verge {
 
-namespace ip {
-
-/// An IPv4 or IPv6 address.
-class address {
-public:
-    /// 0.0.0.0
-    address() noexcept = default;
-    [[nodiscard]] static address loopback_v4() noexcept;
-    [[nodiscard]] static address any_v6() noexcept;
-    [[nodiscard]] bool is_v6() const noexcept { return is_v6_; }
-    [[nodiscard]] std::string to_string() const;
-    friend bool operator==(const address& a, const address& b) noexcept {
-        return a.is_v6_ == b.is_v6_ && std::memcmp(a.bytes_, b.bytes_, sizeof a.bytes_) == 0;
-    }
-
-private:
-    friend class tcp_endpoint;
-    friend address make_address(const std::string& text, std::error_code& error);
-    bool is_v6_ = false;
-    unsigned char bytes_[16] = {};
-};
-
-/// Throws std::system_error, invalid_argument, if the text is no address.
-[[nodiscard]] address make_address(const std::string& text);
-[[nodiscard]] address make_address(const std::string& text, std::error_code& error);
-
-struct tcp_version {
-    bool is_v6;
-};
-
-/// An address and a port.
-class tcp_endpoint {
-public:
-    tcp_endpoint() noexcept : tcp_endpoint(tcp_version{false}, 0) {}
-    /// Of all addresses of this machine.
-    tcp_endpoint(tcp_version version, std::uint16_t port) noexcept;
-    tcp_endpoint(const ip::address& at, std::uint16_t port) noexcept;
-
-    [[nodiscard]] ip::address address() const noexcept;
-    [[nodiscard]] std::uint16_t port() const noexcept;
-    [[nodiscard]] int family() const noexcept { return storage_.ss_family; }
-    [[nodiscard]] const sockaddr* data() const noexcept {
-        return reinterpret_cast<const sockaddr*>(&storage_);
-    }
-    [[nodiscard]] socklen_t size() const noexcept;
-    friend bool operator==(const tcp_endpoint& a, const tcp_endpoint& b) noexcept {
-        return a.address() == b.address() && a.port() == b.port();
-    }
-
-    /// Of the library: what a system call fills.
-    [[nodiscard]] sockaddr* data() noexcept { return reinterpret_cast<sockaddr*>(&storage_); }
-
-private:
-    sockaddr_storage storage_{};
-};
-
-}  // namespace ip
-
 namespace detail {
 
-struct accept_work : fd_work {
-    int accepted = -1;
+/// Owns the connection until somebody gets it: the operation may be destroyed before.
+class accept_work : public fd_work {
+public:
+    static constexpr const char* name = "async_accept";
+    accept_work() noexcept = default;
+    accept_work(const accept_work& other) noexcept : fd_work(other) {}  // before it is launched
+    accept_work(accept_work&& other) noexcept
+        : fd_work(other), accepted_(std::exchange(other.accepted_, -1)) {}
+    accept_work& operator=(const accept_work&) = delete;
+    accept_work& operator=(accept_work&&) = delete;
+    ~accept_work();
+
     bool attempt(std::error_code& error);
+    /// Gives it to a socket, if that is closed.
+    template <class Socket>
+    void give_to(Socket& socket, std::error_code& error) {
+        if (error) return;
+        socket.assign(accepted_, error);
+        if (!error) accepted_ = -1;
+    }
+
+private:
+    int accepted_ = -1;
 };
 struct connect_work {
     static constexpr const char* name = "async_connect";
@@ -118,39 +79,92 @@ struct connect_work {
     bool pending = false;  // connect(2) goes on
 };
 
-[[nodiscard]] int open_socket(int family, std::error_code& error) noexcept;
-[[nodiscard]] std::error_code bind_and_listen(int fd, const ip::tcp_endpoint& at, bool reuse,
-                                              int backlog) noexcept;
+[[nodiscard]] std::error_code open_socket(io_handle& handle, const ip::tcp& protocol) noexcept;
+[[nodiscard]] std::error_code bind_socket(int fd, const ip::tcp_endpoint& at) noexcept;
+[[nodiscard]] std::error_code listen_at(int fd, int backlog) noexcept;
 [[nodiscard]] std::error_code endpoint_of(int fd, bool remote, ip::tcp_endpoint& to) noexcept;
 [[nodiscard]] std::error_code shut_down(int fd, int how) noexcept;
-[[nodiscard]] std::error_code set_no_delay(int fd, bool on) noexcept;
-void close_fd(int fd) noexcept;
+[[nodiscard]] ip::tcp protocol_of(int fd) noexcept;
+[[nodiscard]] std::error_code set_socket_option(int fd, int level, int name, const void* data,
+                                                std::size_t size) noexcept;
+[[nodiscard]] std::error_code socket_option_of(int fd, int level, int name, void* data,
+                                               std::size_t& size) noexcept;
+
+/// What sockets and acceptors have in common.
+template <class Executor>
+class basic_tcp_object : public basic_io_object<Executor, socket_kind> {
+    using base = basic_io_object<Executor, socket_kind>;
+
+public:
+    using protocol_type = ip::tcp;
+    using endpoint_type = ip::tcp_endpoint;
+
+    explicit basic_tcp_object(const Executor& ex) : base(ex) {}
+    template <class Other>
+    explicit basic_tcp_object(basic_tcp_object<Other>&& other) : base(std::move(other)) {}
+
+    void open(const ip::tcp& protocol) {
+        base::check(open_socket(base::handle(), protocol), "open");
+    }
+    void open(const ip::tcp& protocol, std::error_code& error) {
+        error = open_socket(base::handle(), protocol);
+    }
+    void bind(const ip::tcp_endpoint& at) {
+        base::check(bind_socket(base::native_handle(), at), "bind");
+    }
+    void bind(const ip::tcp_endpoint& at, std::error_code& error) {
+        error = bind_socket(base::native_handle(), at);
+    }
+
+    template <class Option>
+    void set_option(const Option& option) {
+        std::error_code error;
+        set_option(option, error);
+        base::check(error, "set_option");
+    }
+    template <class Option>
+    void set_option(const Option& option, std::error_code& error) {
+        const ip::tcp p = protocol_of(base::native_handle());
+        error = set_socket_option(base::native_handle(), option.level(p), option.name(p),
+                                  option.data(p), option.size(p));
+    }
+    template <class Option>
+    void get_option(Option& option) const {
+        std::error_code error;
+        get_option(option, error);
+        base::check(error, "get_option");
+    }
+    template <class Option>
+    void get_option(Option& option, std::error_code& error) const {
+        const ip::tcp p = protocol_of(base::native_handle());
+        std::size_t size = option.size(p);
+        error = socket_option_of(base::native_handle(), option.level(p), option.name(p),
+                                 option.data(p), size);
+        if (!error) option.resize(p, size);
+    }
+
+    [[nodiscard]] ip::tcp_endpoint local_endpoint() const {
+        ip::tcp_endpoint at;
+        base::check(endpoint_of(base::native_handle(), false, at), "getsockname");
+        return at;
+    }
+    [[nodiscard]] ip::tcp_endpoint local_endpoint(std::error_code& error) const {
+        ip::tcp_endpoint at;
+        error = endpoint_of(base::native_handle(), false, at);
+        return error ? ip::tcp_endpoint() : at;
+    }
+};
 
 }  // namespace detail
 
 namespace ip {
 
-class tcp {
-public:
-    using endpoint = tcp_endpoint;
-    [[nodiscard]] static constexpr tcp_version v4() noexcept { return {false}; }
-    [[nodiscard]] static constexpr tcp_version v6() noexcept { return {true}; }
-
-    template <class Executor>
-    class basic_socket;
-    template <class Executor>
-    class basic_acceptor;
-    using socket = basic_socket<any_io_executor>;
-    using acceptor = basic_acceptor<any_io_executor>;
-};
-
 template <class Executor>
-class tcp::basic_socket
-    : public verge::detail::basic_io_object<Executor, verge::detail::socket_kind> {
-    using base = verge::detail::basic_io_object<Executor, verge::detail::socket_kind>;
+class tcp::basic_socket : public verge::detail::basic_tcp_object<Executor> {
+    using base = verge::detail::basic_tcp_object<Executor>;
 
 public:
-    enum shutdown_type { shutdown_receive, shutdown_send, shutdown_both };
+    using typename socket_base::shutdown_type;
 
     /// The same socket with another executor.
     template <class Other>
@@ -159,21 +173,36 @@ public:
     };
 
     explicit basic_socket(const Executor& ex) : base(ex) {}
+    /// Opens it.
+    basic_socket(const Executor& ex, const tcp& protocol) : base(ex) { base::open(protocol); }
     template <verge::detail::context_with_executor Context>
     explicit basic_socket(Context& context) : base(context.get_executor()) {}
+    template <verge::detail::context_with_executor Context>
+    basic_socket(Context& context, const tcp& protocol) : base(context.get_executor()) {
+        base::open(protocol);
+    }
+    /// Of one with another executor: what is pending goes along.
+    template <class Other>
+    requires std::is_convertible_v<const Other&, Executor> basic_socket(
+        basic_socket<Other>&& other)  // NOLINT: as Asio
+        : base(std::move(other)) {}
 
     /// Opens it, if it is not open, and connects: void(error_code).
-    template <class Token = deferred_t>
+    template <class Token = default_completion_token_t<Executor>>
     auto async_connect(const tcp_endpoint& to, Token&& token = Token()) {
         return base::template begin<void(std::error_code)>(
             fd_event::write, verge::detail::connect_work(to), std::forward<Token>(token));
     }
     /// The same, blocking.
-    void connect(const tcp_endpoint& to) {
+    void connect(const tcp_endpoint& to, std::error_code& error) {
         verge::detail::connect_work work(to);
-        std::error_code error = work.begin(base::handle());
+        error = work.begin(base::handle());
         while (!error && !work.attempt(error))
             verge::detail::wait_ready(base::native_handle(), fd_event::write);
+    }
+    void connect(const tcp_endpoint& to) {
+        std::error_code error;
+        connect(to, error);
         base::check(error, "connect");
     }
 
@@ -184,27 +213,28 @@ public:
         base::check(verge::detail::shut_down(base::native_handle(), static_cast<int>(what)),
                     "shutdown");
     }
-    /// Sends small pieces at once (TCP_NODELAY).
-    void no_delay(bool on) {
-        base::check(verge::detail::set_no_delay(base::native_handle(), on), "setsockopt");
-    }
-    [[nodiscard]] tcp_endpoint local_endpoint() const {
-        tcp_endpoint at;
-        base::check(verge::detail::endpoint_of(base::native_handle(), false, at), "getsockname");
-        return at;
-    }
+    /// As the option of that name.
+    void no_delay(bool on) { base::set_option(tcp::no_delay(on)); }
     [[nodiscard]] tcp_endpoint remote_endpoint() const {
         tcp_endpoint at;
         base::check(verge::detail::endpoint_of(base::native_handle(), true, at), "getpeername");
         return at;
     }
+    [[nodiscard]] tcp_endpoint remote_endpoint(std::error_code& error) const {
+        tcp_endpoint at;
+        error = verge::detail::endpoint_of(base::native_handle(), true, at);
+        return error ? tcp_endpoint() : at;
+    }
 };
 
 template <class Executor>
-class tcp::basic_acceptor
-    : public verge::detail::basic_io_object<Executor, verge::detail::socket_kind> {
-    using base = verge::detail::basic_io_object<Executor, verge::detail::socket_kind>;
+class tcp::basic_acceptor : public verge::detail::basic_tcp_object<Executor> {
+    using base = verge::detail::basic_tcp_object<Executor>;
     using socket_type = basic_socket<Executor>;
+    // A token, and neither an executor nor a context.
+    template <class T>
+    static constexpr bool is_token = !execution::executor<std::decay_t<T>> &&
+                                     !verge::detail::context_with_executor<std::remove_cvref_t<T>>;
 
 public:
     /// The same acceptor with another executor.
@@ -213,178 +243,132 @@ public:
         using other = basic_acceptor<Other>;
     };
 
+    /// One that is not open: see open, bind and listen.
+    explicit basic_acceptor(const Executor& ex) : base(ex) {}
+    /// Opens it.
+    basic_acceptor(const Executor& ex, const tcp& protocol) : base(ex) { base::open(protocol); }
     /// Opens, binds and listens.  Port 0: the system chooses, see local_endpoint().
-    basic_acceptor(const Executor& ex, const tcp_endpoint& at, bool reuse_address = true,
-                   int backlog = SOMAXCONN)
+    basic_acceptor(const Executor& ex, const tcp_endpoint& at, bool reuse = true,
+                   int backlog = socket_base::max_listen_connections)
         : base(ex) {
-        std::error_code error;
-        const int fd = verge::detail::open_socket(at.family(), error);
-        base::check(error, "socket");
-        base::assign(fd, error);
-        if (error) verge::detail::close_fd(fd);
-        base::check(error, "assign");
-        base::check(verge::detail::bind_and_listen(fd, at, reuse_address, backlog), "bind");
+        base::open(at.protocol());
+        if (reuse) base::set_option(socket_base::reuse_address(true));
+        base::bind(at);
+        listen(backlog);
     }
     template <verge::detail::context_with_executor Context>
-    basic_acceptor(Context& context, const tcp_endpoint& at, bool reuse_address = true)
-        : basic_acceptor(Executor(context.get_executor()), at, reuse_address) {}
+    explicit basic_acceptor(Context& context) : base(context.get_executor()) {}
+    template <verge::detail::context_with_executor Context>
+    basic_acceptor(Context& context, const tcp& protocol)
+        : basic_acceptor(Executor(context.get_executor()), protocol) {}
+    template <verge::detail::context_with_executor Context>
+    basic_acceptor(Context& context, const tcp_endpoint& at, bool reuse = true)
+        : basic_acceptor(Executor(context.get_executor()), at, reuse) {}
+    /// Of one with another executor: what is pending goes along.
+    template <class Other>
+    requires std::is_convertible_v<const Other&, Executor> basic_acceptor(
+        basic_acceptor<Other>&& other)  // NOLINT: as Asio
+        : base(std::move(other)) {}
+
+    void listen(int backlog = socket_base::max_listen_connections) {
+        base::check(verge::detail::listen_at(base::native_handle(), backlog), "listen");
+    }
+    void listen(int backlog, std::error_code& error) {
+        error = verge::detail::listen_at(base::native_handle(), backlog);
+    }
 
     /// Calls a handler, void(error_code, socket), for the next connection.  After an error such as
     /// no_descriptors the connection still waits: accept it later; after no_memory it is closed.
-    template <class Token = deferred_t>
-    auto async_accept(Token&& token = Token()) {
-        return base::template begin<void(std::error_code, socket_type)>(
-            fd_event::read, accept_socket(base::get_executor()), std::forward<Token>(token));
+    template <class Token = default_completion_token_t<Executor>>
+    requires(is_token<Token>) auto async_accept(Token&& token = Token()) {
+        return accept_for(base::get_executor(), std::forward<Token>(token));
+    }
+    /// The same, with a socket of another executor or context.
+    template <execution::executor Other, class Token = default_completion_token_t<Executor>>
+    auto async_accept(const Other& ex, Token&& token = Token()) {
+        return accept_for(ex, std::forward<Token>(token));
+    }
+    template <verge::detail::context_with_executor Context,
+              class Token = default_completion_token_t<Executor>>
+    auto async_accept(Context& context, Token&& token = Token()) {
+        return accept_for(context.get_executor(), std::forward<Token>(token));
+    }
+    /// The same, into a socket that is closed, and that must stay until then: void(error_code).
+    template <class Other, class Token = default_completion_token_t<Executor>>
+    auto async_accept(basic_socket<Other>& peer, Token&& token = Token()) {
+        return base::template begin<void(std::error_code)>(
+            fd_event::read, accept_into<basic_socket<Other>>(peer), std::forward<Token>(token));
     }
 
-    [[nodiscard]] tcp_endpoint local_endpoint() const {
-        tcp_endpoint at;
-        base::check(verge::detail::endpoint_of(base::native_handle(), false, at), "getsockname");
-        return at;
+    /// The same, blocking.
+    template <class Other>
+    void accept(basic_socket<Other>& peer, std::error_code& error) {
+        error = peer.is_open() ? std::error_code(error::already_open) : std::error_code();
+        if (error) return;
+        verge::detail::accept_work work;
+        error = work.begin(base::handle());
+        while (!error && !work.attempt(error))
+            verge::detail::wait_ready(base::native_handle(), fd_event::read);
+        work.give_to(peer, error);
+    }
+    template <class Other>
+    void accept(basic_socket<Other>& peer) {
+        std::error_code error;
+        accept(peer, error);
+        base::check(error, "accept");
+    }
+    [[nodiscard]] socket_type accept(std::error_code& error) {
+        socket_type peer(base::get_executor());
+        accept(peer, error);
+        return peer;
+    }
+    [[nodiscard]] socket_type accept() {
+        socket_type peer(base::get_executor());
+        accept(peer);
+        return peer;
     }
 
 private:
-    // Owns the connection until the handler gets it: the operation may be destroyed before.
-    struct accept_socket {
-        static constexpr const char* name = "async_accept";
-        explicit accept_socket(const Executor& with) : ex(with) {}
-        accept_socket(const accept_socket& other) : ex(other.ex) {}  // before it is launched
-        accept_socket(accept_socket&& other) noexcept
-            : work{other.work, std::exchange(other.work.accepted, -1)},
-              ex(other.ex),
-              made(std::move(other.made)) {}
+    template <class Other, class Token>
+    auto accept_for(const Other& ex, Token&& token) {
+        return base::template begin<void(std::error_code, basic_socket<Other>)>(
+            fd_event::read, accept_socket<Other>(ex), std::forward<Token>(token));
+    }
+
+    template <class Other>
+    struct accept_socket : verge::detail::accept_work {
+        explicit accept_socket(const Other& with) : ex(with) {}
+        accept_socket(const accept_socket& other) : accept_work(other), ex(other.ex) {}
+        accept_socket(accept_socket&& other) noexcept = default;
         accept_socket& operator=(const accept_socket&) = delete;
         accept_socket& operator=(accept_socket&&) = delete;
-        ~accept_socket() {
-            if (work.accepted >= 0) verge::detail::close_fd(work.accepted);
-        }
+        ~accept_socket() = default;
         // The socket is made before anything begins: the handler is called with one in any case.
         void prepare() { made.emplace(ex); }
-        std::error_code begin(const verge::detail::io_handle& handle) noexcept {
-            return work.begin(handle);
-        }
-        bool attempt(std::error_code& error) { return work.attempt(error); }
         template <class Home, class Handler>
         void call(Home& home, Handler& handler, std::error_code error) {
-            if (!error) made->assign(work.accepted, error);
-            if (!error) work.accepted = -1;
+            give_to(*made, error);
             home(handler, error, std::move(*made));
         }
-        verge::detail::accept_work work;
-        Executor ex;
-        std::optional<socket_type> made;
+        Other ex;
+        std::optional<basic_socket<Other>> made;
+    };
+    template <class Socket>
+    struct accept_into : verge::detail::accept_work {
+        explicit accept_into(Socket& socket) noexcept : peer(&socket) {}
+        std::error_code begin(const verge::detail::io_handle& handle) noexcept {
+            if (peer->is_open()) return error::already_open;
+            return accept_work::begin(handle);
+        }
+        template <class Home, class Handler>
+        void call(Home& home, Handler& handler, std::error_code error) {
+            give_to(*peer, error);
+            home(handler, error);
+        }
+        Socket* peer;
     };
 };
 
 }  // namespace ip
-
-namespace detail {
-
-/// Writes, or reads, until the buffer is through.
-template <bool Writes, class Stream, class Buffer, class Handler>
-struct transfer_all {
-    using wrapped_type = Handler;
-    [[nodiscard]] const Handler& wrapped() const noexcept { return handler; }
-
-    Stream* stream;
-    Buffer left;
-    Handler handler;
-    std::size_t done = 0;
-
-    void start() {
-        Stream& s = *stream;
-        const Buffer rest = left;
-        if constexpr (Writes) {
-            s.async_write_some(rest, std::move(*this));
-        } else {
-            s.async_read_some(rest, std::move(*this));
-        }
-    }
-    void operator()(std::error_code error, std::size_t bytes) {
-        done += bytes;
-        left += bytes;
-        if (error || left.size() == 0) {
-            std::move(handler)(error, done);
-        } else {
-            start();
-        }
-    }
-};
-
-/// What is left of a sequence: the buffers themselves, in a vector, of which the first may be
-/// begun.
-template <class Buffer>
-class buffers_left {
-public:
-    template <class Sequence>
-    explicit buffers_left(const Sequence& s)
-        : all_(buffer_sequence_begin(s), buffer_sequence_end(s)) {
-        skip_empty();
-    }
-    [[nodiscard]] auto begin() const noexcept { return all_.begin() + first_; }
-    [[nodiscard]] auto end() const noexcept { return all_.end(); }
-    [[nodiscard]] std::size_t size() const noexcept { return all_.size() - index(); }
-    buffers_left& operator+=(std::size_t bytes) noexcept {
-        while (bytes > 0 && size() > 0) {
-            const std::size_t n = std::min(bytes, all_[index()].size());
-            all_[index()] += n;
-            bytes -= n;
-            skip_empty();
-        }
-        return *this;
-    }
-
-private:
-    [[nodiscard]] std::size_t index() const noexcept { return static_cast<std::size_t>(first_); }
-    void skip_empty() noexcept {
-        while (size() > 0 && all_[index()].size() == 0)
-            ++first_;
-    }
-    std::vector<Buffer> all_;
-    std::ptrdiff_t first_ = 0;
-};
-
-template <bool Writes, class Stream, class Buffer>
-struct initiate_transfer {
-    using executor_type = typename Stream::executor_type;
-    [[nodiscard]] executor_type get_executor() const noexcept { return stream->get_executor(); }
-    template <class Handler>
-    void operator()(Handler&& handler) const {
-        transfer_all<Writes, Stream, Buffer, std::decay_t<Handler>>{stream, data,
-                                                                    std::forward<Handler>(handler)}
-            .start();
-    }
-    Stream* stream;
-    Buffer data;
-};
-
-}  // namespace detail
-
-/// Writes the whole buffer, or all of a sequence: void(error_code, size_t).
-template <class Stream, class Token = deferred_t>
-auto async_write(Stream& stream, const const_buffer& from, Token&& token = Token()) {
-    return async_initiate<Token, void(std::error_code, std::size_t)>(
-        detail::initiate_transfer<true, Stream, const_buffer>{&stream, from}, token);
-}
-template <class Stream, const_buffer_sequence Sequence, class Token = deferred_t>
-requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write(
-    Stream& stream, const Sequence& from, Token&& token = Token()) {
-    using left = detail::buffers_left<const_buffer>;
-    return async_initiate<Token, void(std::error_code, std::size_t)>(
-        detail::initiate_transfer<true, Stream, left>{&stream, left(from)}, token);
-}
-template <class Stream, mutable_buffer_sequence Sequence, class Token = deferred_t>
-requires(!std::is_convertible_v<const Sequence&, mutable_buffer>) auto async_read(
-    Stream& stream, const Sequence& to, Token&& token = Token()) {
-    using left = detail::buffers_left<mutable_buffer>;
-    return async_initiate<Token, void(std::error_code, std::size_t)>(
-        detail::initiate_transfer<false, Stream, left>{&stream, left(to)}, token);
-}
-/// Reads until the buffer is full: void(error_code, size_t).
-template <class Stream, class Token = deferred_t>
-auto async_read(Stream& stream, const mutable_buffer& to, Token&& token = Token()) {
-    return async_initiate<Token, void(std::error_code, std::size_t)>(
-        detail::initiate_transfer<false, Stream, mutable_buffer>{&stream, to}, token);
-}
 
 }  // namespace verge

@@ -17,6 +17,7 @@
 #include <verge/io/any_io_executor.hpp>
 #include <verge/io/async_result.hpp>
 #include <verge/io/buffer.hpp>
+#include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 #include <verge/io/detail/io_handle.hpp>
 #include <verge/io/error.hpp>
@@ -31,27 +32,24 @@ namespace verge {
 
 namespace detail {
 
-/// What handler tracking calls it.
-struct descriptor_kind {
-    static constexpr const char* name = "descriptor";
-};
-struct socket_kind {
-    static constexpr const char* name = "socket";
-};
-
-/// What descriptors and sockets have in common.
+/// What descriptors and sockets have in common.  `Kind` says what handler tracking calls it, and
+/// what there is in its name.
 template <class Executor, class Kind>
-class basic_io_object {
+class basic_io_object : public Kind::names {
 public:
     using executor_type = Executor;
     using native_handle_type = int;
-
-    enum wait_type { wait_read, wait_write, wait_error };
+    using typename Kind::names::wait_type;
 
     explicit basic_io_object(const Executor& ex)
         : executor_(ex), handle_(std::make_unique<io_handle>(scheduler_of(ex))) {}
     basic_io_object(basic_io_object&&) noexcept = default;
     basic_io_object& operator=(basic_io_object&&) noexcept = default;
+    /// Of one with another executor: what is pending goes along.
+    template <class Other>
+    requires std::is_convertible_v<const Other&, Executor>
+    explicit basic_io_object(basic_io_object<Other, Kind>&& other)
+        : executor_(other.executor_), handle_(std::move(other.handle_)) {}
     basic_io_object(const basic_io_object&) = delete;
     basic_io_object& operator=(const basic_io_object&) = delete;
     ~basic_io_object() = default;
@@ -82,7 +80,7 @@ public:
     }
 
     /// Calls a handler, void(error_code), when the descriptor is ready.
-    template <class Token = deferred_t>
+    template <class Token = default_completion_token_t<Executor>>
     auto async_wait(wait_type what, Token&& token = Token()) {
         const auto event = static_cast<fd_event>(what);
         return begin<void(std::error_code)>(event, wait_work(event), std::forward<Token>(token));
@@ -90,27 +88,27 @@ public:
 
     /// Calls a handler, void(error_code, size_t), when some bytes were read.  error::eof at the
     /// end.
-    template <class Token = deferred_t>
+    template <class Token = default_completion_token_t<Executor>>
     auto async_read_some(const mutable_buffer& to, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
             fd_event::read, transfer_work<read_once>({to}), std::forward<Token>(token));
     }
     /// Calls a handler, void(error_code, size_t), when some bytes were written: perhaps not all.
-    template <class Token = deferred_t>
+    template <class Token = default_completion_token_t<Executor>>
     auto async_write_some(const const_buffer& from, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
             fd_event::write, transfer_work<write_once>({from}), std::forward<Token>(token));
     }
 
     /// The same with several buffers: what comes is spread over them, in order.
-    template <mutable_buffer_sequence Sequence, class Token = deferred_t>
+    template <mutable_buffer_sequence Sequence, class Token = default_completion_token_t<Executor>>
     requires(!std::is_convertible_v<const Sequence&, mutable_buffer>) auto async_read_some(
         const Sequence& to, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
             fd_event::read, transfer_work<read_sequence_once<Sequence>>({to}),
             std::forward<Token>(token));
     }
-    template <const_buffer_sequence Sequence, class Token = deferred_t>
+    template <const_buffer_sequence Sequence, class Token = default_completion_token_t<Executor>>
     requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write_some(
         const Sequence& from, Token&& token = Token()) {
         return begin<void(std::error_code, std::size_t)>(
@@ -176,8 +174,32 @@ protected:
     }
 
 private:
+    template <class, class>
+    friend class basic_io_object;
     Executor executor_;
     std::unique_ptr<io_handle> handle_;  // nullptr when moved from
+};
+
+}  // namespace detail
+
+namespace posix {
+
+/// Names that all descriptors have.
+class descriptor_base {
+public:
+    enum wait_type { wait_read, wait_write, wait_error };
+
+protected:
+    ~descriptor_base() = default;
+};
+
+}  // namespace posix
+
+namespace detail {
+
+struct descriptor_kind {
+    static constexpr const char* name = "descriptor";
+    using names = posix::descriptor_base;
 };
 
 }  // namespace detail
@@ -196,6 +218,10 @@ public:
     };
 
     explicit basic_descriptor(const Executor& ex) : base(ex) {}
+    /// Of one with another executor: what is pending goes along.
+    template <class Other>
+    requires std::is_convertible_v<const Other&, Executor>
+    explicit basic_descriptor(basic_descriptor<Other>&& other) : base(std::move(other)) {}
     /// Takes over an open descriptor.
     basic_descriptor(const Executor& ex, int fd) : base(ex) { base::assign(fd); }
     template <detail::context_with_executor Context>

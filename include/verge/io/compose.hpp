@@ -1,0 +1,247 @@
+// verge/io/compose.hpp -- an operation made of others: async_compose and composed.
+//
+//     template <class Token>
+//     auto async_wait_twice(verge::steady_timer& timer, Token&& token) {
+//         return verge::async_compose<Token, void(std::error_code)>(
+//             [&timer, turn = 0](auto& self, std::error_code error = {}) mutable {
+//                 if (error || turn++ == 2) return self.complete(error);
+//                 timer.async_wait(std::move(self));       // it is called again with the result
+//             },
+//             token, timer);
+//     }
+//
+// `self` is the handler of each part: it is moved into it, and has the executor, the allocator and
+// the memory of what was cancelled that belong to the user's handler.  The function is called once
+// to begin, with `self` alone, and once for each part, with its results.  It ends the whole by
+// self.complete(results...), which must not be called before async_compose has returned: where no
+// part has been begun, post it.
+//
+// The executors of the objects that are given have work meanwhile; the first is that of handlers
+// which have none.  Terminal cancellation through a slot reaches the part that is pending;
+// self.reset_cancellation_state(filter) changes that, and self.cancelled() tells what was asked.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/compose_test.cpp)
+//   RunsItsPartsInTurn      PartsHaveWhatBelongsToTheHandler      HasWorkUntilItIsComplete
+//   ASlotEndsThePartThatIsPending      TheFilterMayBeChanged       TakesAnyToken
+//
+// Thread safety: as for any handler.  Exceptions: those of the parts.
+
+#pragma once
+
+#include <verge/io/associated.hpp>
+#include <verge/io/async_result.hpp>
+#include <verge/io/cancellation.hpp>
+#include <verge/io/execution.hpp>
+
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+namespace detail {
+
+/// The executor of an object, or the executor that it is.
+template <class T>
+auto executor_of(const T& object) {
+    if constexpr (execution::executor<T>) {
+        return object;
+    } else {
+        return object.get_executor();
+    }
+}
+template <class T>
+auto executor_of(T& context) requires(!execution::executor<T> &&
+                                      !requires(const T& t) { t.get_executor(); }) {
+    return context.get_executor();
+}
+
+/// Executors that have work; the first is the operation's own.
+template <class... Executors>
+class composed_work {
+public:
+    using first_type = std::tuple_element_t<0, std::tuple<Executors..., inline_executor>>;
+
+    explicit composed_work(const std::tuple<Executors...>& all)
+        : all_(all),
+          work_(std::apply(
+              [](const Executors&... ex) {
+                  return tracked(verge::prefer(ex, execution::outstanding_work.tracked)...);
+              },
+              all)) {}
+    [[nodiscard]] first_type first() const noexcept {
+        if constexpr (sizeof...(Executors) == 0) {
+            return {};
+        } else {
+            return std::get<0>(all_);
+        }
+    }
+    void reset() noexcept { work_.reset(); }
+
+private:
+    using tracked = std::tuple<std::decay_t<decltype(verge::prefer(
+        std::declval<const Executors&>(), execution::outstanding_work.tracked))>...>;
+    [[no_unique_address]] std::tuple<Executors...> all_;
+    std::optional<tracked> work_;  // until it is complete
+};
+
+/// What was asked of an operation through its slot.  Nothing where the handler never has one.
+template <class Handler>
+class composed_cancellation {
+public:
+    explicit composed_cancellation(const Handler& handler)
+        : state_(verge::get_associated_cancellation_slot(handler)) {}
+    template <class... Filters>
+    void reset(const Handler& handler, Filters&&... filters) {
+        state_ = cancellation_state(verge::get_associated_cancellation_slot(handler),
+                                    std::forward<Filters>(filters)...);
+    }
+    [[nodiscard]] cancellation_state state() const noexcept { return state_; }
+
+private:
+    cancellation_state state_;
+};
+template <class Handler>
+requires(!may_have_slot<Handler>) class composed_cancellation<Handler> {
+public:
+    explicit composed_cancellation(const Handler&) noexcept {}
+    template <class... Filters>
+    void reset(const Handler&, Filters&&...) noexcept {}
+    [[nodiscard]] cancellation_state state() const noexcept { return {}; }
+};
+
+/// The `self` of a composed operation.
+template <class Implementation, class Work, class Handler, class... Signatures>
+class composed_operation {
+public:
+    using io_executor_type = typename Work::first_type;
+    using executor_type = associated_executor_t<Handler, io_executor_type>;
+    using allocator_type = associated_allocator_t<Handler>;
+    using cancellation_slot_type = cancellation_slot;
+
+    template <class I, class H>
+    composed_operation(I&& implementation, Work&& work, H&& handler)
+        : implementation_(std::forward<I>(implementation)),
+          work_(std::move(work)),
+          handler_(std::forward<H>(handler)),
+          cancellation_(handler_) {}
+    composed_operation(composed_operation&&) = default;
+    composed_operation& operator=(composed_operation&&) = delete;
+    composed_operation(const composed_operation&) = delete;
+    composed_operation& operator=(const composed_operation&) = delete;
+    ~composed_operation() = default;
+
+    [[nodiscard]] io_executor_type get_io_executor() const noexcept { return work_.first(); }
+    [[nodiscard]] executor_type get_executor() const noexcept {
+        return verge::get_associated_executor(handler_, work_.first());
+    }
+    [[nodiscard]] allocator_type get_allocator() const noexcept {
+        return verge::get_associated_allocator(handler_);
+    }
+    [[nodiscard]] cancellation_slot get_cancellation_slot() const noexcept {
+        return cancellation_.state().slot();
+    }
+
+    /// A part has ended, or the whole begins.
+    template <class... Results>
+    void operator()(Results&&... results) {
+        get_cancellation_slot().clear();
+        implementation_(*this, std::forward<Results>(results)...);
+    }
+    /// Ends the whole: nothing may be done with it afterwards.
+    template <class... Results>
+    void complete(Results&&... results) {
+        static_assert(sizeof...(Signatures) == 0 || (takes<Signatures, Results...>::value || ...),
+                      "not the results that the operation is declared with");
+        work_.reset();
+        Handler own(std::move(handler_));
+        std::move(own)(std::forward<Results>(results)...);
+    }
+
+    [[nodiscard]] cancellation_state get_cancellation_state() const noexcept {
+        return cancellation_.state();
+    }
+    /// What was asked so far.
+    [[nodiscard]] cancellation_type cancelled() const noexcept {
+        return cancellation_.state().cancelled();
+    }
+    /// Forgets what was asked, and lets through what the filters say: terminal, without one.
+    template <class... Filters>
+    void reset_cancellation_state(Filters&&... filters) {
+        cancellation_.reset(handler_, std::forward<Filters>(filters)...);
+    }
+
+private:
+    template <class Signature, class... Results>
+    struct takes : std::false_type {};
+    template <class R, class... Declared, class... Results>
+    requires(sizeof...(Declared) == sizeof...(Results)) struct takes<R(Declared...), Results...>
+        : std::bool_constant<(std::is_convertible_v<Results, Declared> && ...)> {
+    };
+
+    Implementation implementation_;
+    Work work_;
+    Handler handler_;
+    [[no_unique_address]] composed_cancellation<Handler> cancellation_;
+};
+
+/// Begins a composed operation.
+template <class Implementation, class Executors, class... Signatures>
+struct initiate_composed;
+template <class Implementation, class... Executors, class... Signatures>
+struct initiate_composed<Implementation, std::tuple<Executors...>, Signatures...> {
+    using work = composed_work<Executors...>;
+    using executor_type = typename work::first_type;
+    [[nodiscard]] executor_type get_executor() const noexcept {
+        if constexpr (sizeof...(Executors) == 0) {
+            return {};
+        } else {
+            return std::get<0>(executors);
+        }
+    }
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) && {
+        begin(std::move(implementation), std::forward<Handler>(handler),
+              std::forward<Args>(args)...);
+    }
+    template <class Handler, class... Args>
+    void operator()(Handler&& handler, Args&&... args) const& {
+        begin(implementation, std::forward<Handler>(handler), std::forward<Args>(args)...);
+    }
+
+    Implementation implementation;
+    [[no_unique_address]] std::tuple<Executors...> executors;
+
+private:
+    template <class I, class Handler, class... Args>
+    void begin(I&& by, Handler&& handler, Args&&... args) const {
+        composed_operation<Implementation, work, std::decay_t<Handler>, Signatures...>(
+            std::forward<I>(by), work(executors),
+            std::forward<Handler>(handler))(std::forward<Args>(args)...);
+    }
+};
+
+}  // namespace detail
+
+/// An initiation, for async_initiate: what async_compose begins, with first arguments of your own.
+template <class... Signatures, class Implementation, class... Objects>
+[[nodiscard]] auto composed(Implementation&& implementation, Objects&&... objects) {
+    auto executors = std::make_tuple(detail::executor_of(objects)...);
+    return detail::initiate_composed<std::decay_t<Implementation>, decltype(executors),
+                                     Signatures...>{std::forward<Implementation>(implementation),
+                                                    std::move(executors)};
+}
+
+/// Begins an operation that `implementation` makes of others.  `objects` are those it works with,
+/// or their executors.
+template <class Token, class Signature, class Implementation, class... Objects>
+decltype(auto) async_compose(Implementation&& implementation, std::remove_reference_t<Token>& token,
+                             Objects&&... objects) {
+    return async_initiate<Token, Signature>(
+        composed<Signature>(std::forward<Implementation>(implementation),
+                            std::forward<Objects>(objects)...),
+        token);
+}
+
+}  // namespace verge

@@ -1,0 +1,140 @@
+// verge/io/socket_base.hpp -- names that all sockets have, and the options of sockets.
+//
+//     acceptor.set_option(verge::socket_base::reuse_address(true));
+//     socket.set_option(verge::ip::tcp::no_delay(true));
+//     verge::socket_base::receive_buffer_size size;
+//     socket.get_option(size);                            // size.value(), in bytes
+//
+// An option is any type with level(protocol), name(protocol), data(protocol) and size(protocol), of
+// setsockopt(2); to be asked for, also with a data() that can be written to, and resize(protocol,
+// size), which throws if the kernel gave another size.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/socket_test.cpp)
+//   OptionsAreSetAndAskedFor      AUsersOptionWorks
+//
+// Thread safety: values.  Exceptions: resize throws std::length_error.
+
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+
+#include <sys/socket.h>
+
+#include <netinet/in.h>
+
+namespace verge {
+
+namespace detail {
+
+/// What options of one value have in common.
+template <int Level, int Name, class Value>
+class socket_option {
+public:
+    template <class Protocol>
+    [[nodiscard]] int level(const Protocol&) const noexcept {
+        return Level;
+    }
+    template <class Protocol>
+    [[nodiscard]] int name(const Protocol&) const noexcept {
+        return Name;
+    }
+    template <class Protocol>
+    [[nodiscard]] Value* data(const Protocol&) noexcept {
+        return &value_;
+    }
+    template <class Protocol>
+    [[nodiscard]] const Value* data(const Protocol&) const noexcept {
+        return &value_;
+    }
+    template <class Protocol>
+    [[nodiscard]] std::size_t size(const Protocol&) const noexcept {
+        return sizeof value_;
+    }
+    template <class Protocol>
+    void resize(const Protocol&, std::size_t size) {
+        if (size != sizeof value_)
+            throw std::length_error("verge: a socket option of another size");
+    }
+
+protected:
+    constexpr explicit socket_option(Value value) noexcept : value_(value) {}
+    ~socket_option() = default;
+    Value value_;
+};
+
+template <int Level, int Name>
+class boolean_option : public socket_option<Level, Name, int> {
+public:
+    constexpr boolean_option() noexcept : boolean_option(false) {}
+    constexpr explicit boolean_option(bool on) noexcept
+        : socket_option<Level, Name, int>(on ? 1 : 0) {}
+    boolean_option& operator=(bool on) noexcept {
+        this->value_ = on ? 1 : 0;
+        return *this;
+    }
+    [[nodiscard]] constexpr bool value() const noexcept { return this->value_ != 0; }
+    constexpr operator bool() const noexcept { return value(); }  // NOLINT: implicit, as in Asio
+    constexpr bool operator!() const noexcept { return !value(); }
+};
+
+template <int Level, int Name>
+class integer_option : public socket_option<Level, Name, int> {
+public:
+    constexpr integer_option() noexcept : integer_option(0) {}
+    constexpr explicit integer_option(int value) noexcept
+        : socket_option<Level, Name, int>(value) {}
+    integer_option& operator=(int value) noexcept {
+        this->value_ = value;
+        return *this;
+    }
+    [[nodiscard]] constexpr int value() const noexcept { return this->value_; }
+};
+
+class linger_option : public socket_option<SOL_SOCKET, SO_LINGER, ::linger> {
+public:
+    constexpr linger_option() noexcept : linger_option(false, 0) {}
+    constexpr linger_option(bool on, int seconds) noexcept
+        : socket_option(::linger{on ? 1 : 0, seconds}) {}
+    [[nodiscard]] constexpr bool enabled() const noexcept { return value_.l_onoff != 0; }
+    void enabled(bool on) noexcept { value_.l_onoff = on ? 1 : 0; }
+    /// In seconds.
+    [[nodiscard]] constexpr int timeout() const noexcept { return value_.l_linger; }
+    void timeout(int seconds) noexcept { value_.l_linger = seconds; }
+};
+
+}  // namespace detail
+
+class socket_base {
+public:
+    enum wait_type { wait_read, wait_write, wait_error };
+    enum shutdown_type { shutdown_receive, shutdown_send, shutdown_both };
+
+    using broadcast = detail::boolean_option<SOL_SOCKET, SO_BROADCAST>;
+    using debug = detail::boolean_option<SOL_SOCKET, SO_DEBUG>;
+    using do_not_route = detail::boolean_option<SOL_SOCKET, SO_DONTROUTE>;
+    using keep_alive = detail::boolean_option<SOL_SOCKET, SO_KEEPALIVE>;
+    using reuse_address = detail::boolean_option<SOL_SOCKET, SO_REUSEADDR>;
+    using out_of_band_inline = detail::boolean_option<SOL_SOCKET, SO_OOBINLINE>;
+    using send_buffer_size = detail::integer_option<SOL_SOCKET, SO_SNDBUF>;
+    using receive_buffer_size = detail::integer_option<SOL_SOCKET, SO_RCVBUF>;
+    using send_low_watermark = detail::integer_option<SOL_SOCKET, SO_SNDLOWAT>;
+    using receive_low_watermark = detail::integer_option<SOL_SOCKET, SO_RCVLOWAT>;
+    using linger = detail::linger_option;
+
+    static constexpr int max_listen_connections = SOMAXCONN;
+
+protected:
+    ~socket_base() = default;
+};
+
+namespace detail {
+
+struct socket_kind {
+    static constexpr const char* name = "socket";
+    using names = socket_base;
+};
+
+}  // namespace detail
+
+}  // namespace verge

@@ -1,0 +1,143 @@
+// verge/io/transfer.hpp -- async_read and async_write: all of a buffer, or of a sequence.
+//
+//     verge::async_write(socket, verge::buffer(text), handler);       // examples/echo_server.cpp
+//     verge::async_read(socket, verge::buffer(header), handler);      // until it is full
+//
+// For anything with async_read_some or async_write_some.  The handler gets void(error_code,
+// size_t): how much went through, also where an error ended it.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/descriptor_test.cpp)
+//   AsyncReadAndWriteTakeAllOfASequence
+//
+// Thread safety and exceptions: those of the stream.  There must be no other write, or read, until
+// it has completed.
+
+#pragma once
+
+#include <verge/io/async_result.hpp>
+#include <verge/io/buffer.hpp>
+#include <verge/io/default_completion_token.hpp>
+#include <verge/io/deferred.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <system_error>
+
+namespace verge {
+
+namespace detail {
+
+/// Writes, or reads, until the buffer is through.
+template <bool Writes, class Stream, class Buffer, class Handler>
+struct transfer_all {
+    using wrapped_type = Handler;
+    [[nodiscard]] const Handler& wrapped() const noexcept { return handler; }
+
+    Stream* stream;
+    Buffer left;
+    Handler handler;
+    std::size_t done = 0;
+
+    void start() {
+        Stream& s = *stream;
+        const Buffer rest = left;
+        if constexpr (Writes) {
+            s.async_write_some(rest, std::move(*this));
+        } else {
+            s.async_read_some(rest, std::move(*this));
+        }
+    }
+    void operator()(std::error_code error, std::size_t bytes) {
+        done += bytes;
+        left += bytes;
+        if (error || left.size() == 0) {
+            std::move(handler)(error, done);
+        } else {
+            start();
+        }
+    }
+};
+
+/// What is left of a sequence: the buffers themselves, in a vector, of which the first may be
+/// begun.
+template <class Buffer>
+class buffers_left {
+public:
+    template <class Sequence>
+    explicit buffers_left(const Sequence& s)
+        : all_(buffer_sequence_begin(s), buffer_sequence_end(s)) {
+        skip_empty();
+    }
+    [[nodiscard]] auto begin() const noexcept { return all_.begin() + first_; }
+    [[nodiscard]] auto end() const noexcept { return all_.end(); }
+    [[nodiscard]] std::size_t size() const noexcept { return all_.size() - index(); }
+    buffers_left& operator+=(std::size_t bytes) noexcept {
+        while (bytes > 0 && size() > 0) {
+            const std::size_t n = std::min(bytes, all_[index()].size());
+            all_[index()] += n;
+            bytes -= n;
+            skip_empty();
+        }
+        return *this;
+    }
+
+private:
+    [[nodiscard]] std::size_t index() const noexcept { return static_cast<std::size_t>(first_); }
+    void skip_empty() noexcept {
+        while (size() > 0 && all_[index()].size() == 0)
+            ++first_;
+    }
+    std::vector<Buffer> all_;
+    std::ptrdiff_t first_ = 0;
+};
+
+template <bool Writes, class Stream, class Buffer>
+struct initiate_transfer {
+    using executor_type = typename Stream::executor_type;
+    [[nodiscard]] executor_type get_executor() const noexcept { return stream->get_executor(); }
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        transfer_all<Writes, Stream, Buffer, std::decay_t<Handler>>{stream, data,
+                                                                    std::forward<Handler>(handler)}
+            .start();
+    }
+    Stream* stream;
+    Buffer data;
+};
+
+}  // namespace detail
+
+/// Writes the whole buffer, or all of a sequence: void(error_code, size_t).
+template <class Stream, class Token = default_completion_token_t<typename Stream::executor_type>>
+auto async_write(Stream& stream, const const_buffer& from, Token&& token = Token()) {
+    return async_initiate<Token, void(std::error_code, std::size_t)>(
+        detail::initiate_transfer<true, Stream, const_buffer>{&stream, from}, token);
+}
+template <class Stream, const_buffer_sequence Sequence,
+          class Token = default_completion_token_t<typename Stream::executor_type>>
+requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write(
+    Stream& stream, const Sequence& from, Token&& token = Token()) {
+    using left = detail::buffers_left<const_buffer>;
+    return async_initiate<Token, void(std::error_code, std::size_t)>(
+        detail::initiate_transfer<true, Stream, left>{&stream, left(from)}, token);
+}
+template <class Stream, mutable_buffer_sequence Sequence,
+          class Token = default_completion_token_t<typename Stream::executor_type>>
+requires(!std::is_convertible_v<const Sequence&, mutable_buffer>) auto async_read(
+    Stream& stream, const Sequence& to, Token&& token = Token()) {
+    using left = detail::buffers_left<mutable_buffer>;
+    return async_initiate<Token, void(std::error_code, std::size_t)>(
+        detail::initiate_transfer<false, Stream, left>{&stream, left(to)}, token);
+}
+/// Reads until the buffer is full: void(error_code, size_t).
+template <class Stream, class Token = default_completion_token_t<typename Stream::executor_type>>
+auto async_read(Stream& stream, const mutable_buffer& to, Token&& token = Token()) {
+    return async_initiate<Token, void(std::error_code, std::size_t)>(
+        detail::initiate_transfer<false, Stream, mutable_buffer>{&stream, to}, token);
+}
+
+}  // namespace verge
