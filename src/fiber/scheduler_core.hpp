@@ -155,9 +155,8 @@ private:
 
     std::atomic<std::uint64_t> wake_signals_{0};  // by who makes work ready
     std::atomic<std::size_t> unfinished_{0};      // counted only if there is a limit
-    std::atomic<bool> stopping_{false};           // refuses new fibers
     std::atomic<bool> closing_{false};            // workers are to end
-    census fibers_;                               // whether all are over
+    census fibers_;                               // whether new ones are refused, and all over
 
     // Fibers that the kernel has no stack for, by kind.
     static constexpr duration stack_pause = std::chrono::milliseconds(10);
