@@ -28,7 +28,6 @@
 #pragma once
 
 #include <verge/base/clock.hpp>
-#include <verge/fiber/wait.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -40,12 +39,8 @@ struct census_platform {
     template <class T>
     using atomic = std::atomic<T>;
     static void wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
-                     time_point deadline) {
-        static_cast<void>(wait_uninterrupted(word, value, deadline));
-    }
-    static void notify_all(const std::atomic<std::uint32_t>& word) noexcept {
-        fibers::notify_all(word);
-    }
+                     time_point deadline);
+    static void notify_all(const std::atomic<std::uint32_t>& word) noexcept;
     static bool has_come(time_point deadline) noexcept {
         return deadline != never && steady_source{}.now() >= deadline;
     }
