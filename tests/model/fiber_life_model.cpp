@@ -1,4 +1,4 @@
-// mutates: include/verge/fiber/detail/fiber_life.hpp include/verge/fiber/detail/census.hpp
+// mutates: include/verge/fiber/detail/fiber_life.hpp
 //
 // Explores the interleavings of a fiber's end with those who wait for it, let go of it, find it by
 // its id, or stop its scheduler.  Exits with 1 and prints the guilty history if an assertion fails;
