@@ -123,7 +123,8 @@ std::optional<fd_events> look(int fd, fd_events asked) noexcept {
 }
 
 // One wait for a set of events: an operation for each.  On the stack of who waits, who takes all of
-// them back before it returns.
+// them back before it returns: each is cancelled, or its bit of over_ is set, which is the last
+// thing that is done with it.  tests/model/fiber_handover_model.cpp explores this source.
 class set_wait {
 public:
     set_wait(reactor& at, reactor::descriptor& of, fd_events asked) noexcept
