@@ -102,9 +102,7 @@ void* scheduler_core::thread_main(void* w) {
 // Not under the lock, which is taken again: at its end a thread destroys its thread_local
 // variables, which may spawn, and so come to grow().
 void scheduler_core::join_thread(worker& w, std::unique_lock<std::mutex>& hold) noexcept {
-    if (w.thread == worker::thread_state_of::ended) {
-        ended_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: written under the lock
-    }
+    if (w.thread == worker::thread_state_of::ended) crew_.joined();
     w.thread = worker::thread_state_of::joining;
     ++joining_;
     hold.unlock();
@@ -167,7 +165,7 @@ void scheduler_core::start_thread(worker& w) {
     const bool for_its_cpus = error != EAGAIN && error != ENOMEM && !options.cpus.empty();
     thread_attributes::check(error, for_its_cpus ? "sched_setaffinity" : "pthread_create");
     w.thread = worker::thread_state_of::running;
-    active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: written under the lock
+    crew_.count_in();
     const auto index = std::find_if(workers.begin(), workers.end(),
                                     [&](const auto& each) { return each.get() == &w; }) -
                        workers.begin();
@@ -211,21 +209,13 @@ bool scheduler_core::may_end(unsigned index) noexcept {
     if (!hold || closing()) return false;
     const std::uint64_t busy = workers[index]->busy_ns();
     workers[index]->thread = worker::thread_state_of::ended;
-    // seq_cst: before the last look; pairs with announce().
-    active_.fetch_sub(1, std::memory_order_seq_cst);
-    // Whoever made work and saw it search has woken nobody: it looks once more, not searching.
-    lot.stop_searching();
-    if (!any_work()) {
-        // seq_cst: as work that is published, before the look at who sleeps.
-        ended_.fetch_add(1, std::memory_order_seq_cst);
+    if (crew_.let_go(lot, [this] { return any_work(); })) {
         workers[index]->busy_before = busy;
         hold.unlock();
         lot.notify();
         return true;
     }
-    lot.start_searching();
     workers[index]->thread = worker::thread_state_of::running;
-    active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in start_thread()
     return false;
 }
 
@@ -610,10 +600,10 @@ scheduler::statistics scheduler_core::stats() const {
         all.stolen += w->stolen.load(std::memory_order_relaxed);
         all.parks += w->parks.load(std::memory_order_relaxed);
     }
-    // relaxed: as above, four times.
+    // relaxed: as above, twice.
     all.spawned += fibers_.spawned_outside();
     all.wake_signals = wake_signals_.load(std::memory_order_relaxed);
-    all.workers = active_.load(std::memory_order_relaxed) + ended_.load(std::memory_order_relaxed);
+    all.workers = crew_.size();
     all.idle_workers = lot.waiters();
     all.stacks_refused = stacks_refused_.load(std::memory_order_relaxed);
     for (const auto& pool : stacks) {
