@@ -24,6 +24,15 @@ struct job {
     job* next = nullptr;
 };
 
+// Threads that make calls for fibers.
+//
+// Invariants
+//   B1  Each queued job has a helper that waits and is not another's, or one was started for it, or
+//       no more can be had: then those that there are take it.
+//   B2  A helper ends under the lock, and only if nothing is queued.
+//   B3  After done is set, the helper knows the job's address only: the fiber may be gone.
+//
+// tests/model/fiber_handover_model.cpp explores this source.
 class helper_threads {
 public:
     /// Throws std::system_error if nobody could do it.

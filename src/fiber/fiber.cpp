@@ -9,6 +9,15 @@
 
 namespace verge::fibers::detail {
 
+bool life_platform::wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
+                         time_point deadline) {
+    return wait_uninterrupted(word, value, deadline) != wait_result::timed_out;
+}
+
+void life_platform::notify_all(const std::atomic<std::uint32_t>& word) noexcept {
+    fibers::notify_all(word);
+}
+
 void fiber_ref::release() noexcept {
     record_->core->release(*record_);
 }
@@ -18,8 +27,7 @@ fiber_id fiber_ref::id() const noexcept {
 }
 
 bool fiber_ref::done() const noexcept {
-    // acquire: pairs with the exchange in worker::end_of().
-    return (record_->end.load(std::memory_order_acquire) & fiber_record::finished) != 0;
+    return record_->life.done();
 }
 
 bool fiber_ref::wait_until(time_point deadline) const {
@@ -32,17 +40,9 @@ bool fiber_ref::wait_until(time_point deadline) const {
         throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur),
                                 "verge::fibers::fiber: a fiber joins itself");
     }
-    for (;;) {
-        // acquire: pairs with the exchange in worker::end_of().
-        const std::uint32_t seen =
-            record_->end.fetch_or(fiber_record::awaited, std::memory_order_acquire);
-        if ((seen & fiber_record::finished) != 0) return true;
-        const wait_scope showing(self, wait_kind::join);
-        if (wait_uninterrupted(record_->end, seen | fiber_record::awaited, deadline) ==
-            wait_result::timed_out) {
-            return done();
-        }
-    }
+    if (done()) return true;
+    const wait_scope showing(self, wait_kind::join);
+    return record_->life.wait(deadline);
 }
 
 void fiber_ref::rethrow() const {
@@ -79,21 +79,8 @@ void fiber_ref::stop_and_join() const noexcept {
     hand_over_error();
 }
 
-// Of the fiber that fails and the one that lets go of it, the second one reports the exception.
 void fiber_ref::detach() noexcept {
-    if (record_ == nullptr) return;
-    // acq_rel: pairs with report_if_detached().
-    if ((record_->end.fetch_or(fiber_record::detached, std::memory_order_acq_rel) &
-         fiber_record::failed) != 0) {
-        hand_over_error();
-    }
-}
-
-void fiber_record::report_if_detached() noexcept {
-    // acq_rel: pairs with detach().
-    if ((end.fetch_or(failed, std::memory_order_acq_rel) & detached) != 0) {
-        core->report(std::exchange(run.error, {}));
-    }
+    if (record_ != nullptr && record_->life.detach()) hand_over_error();
 }
 
 void fiber_record::destroy_locals() noexcept {

@@ -8,13 +8,14 @@
 //     spawn -> fresh -> (first run: gets a stack) started -> over -> slot freed when nobody refers
 //     to it
 //
-// References: one of the fiber itself, until it is over, and one of its handle.
+// Who refers to it, and who waits for its end: fiber_life.hpp.
 
 #pragma once
 
 #include <verge/base/callback.hpp>
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/fiber/detail/execution.hpp>
+#include <verge/fiber/detail/fiber_life.hpp>
 #include <verge/fiber/detail/parkable.hpp>
 #include <verge/fiber/detail/stack_pool.hpp>
 #include <verge/fiber/fiber.hpp>
@@ -69,21 +70,13 @@ struct fiber_record final : parkable {
     fiber_record(const fiber_record&) = delete;
     fiber_record& operator=(const fiber_record&) = delete;
 
-    // Bits of `end`.
-    static constexpr std::uint32_t awaited = 1;  // somebody waits for it to be finished
-    static constexpr std::uint32_t finished = 2;
-    static constexpr std::uint32_t detached = 4;  // nobody will join
-    static constexpr std::uint32_t failed = 8;    // an exception left the function
-
     /// Makes it ready for its next life.  Nobody knows of it.
-    void reset(stack_kind on, callback&& fn, bool joinable) noexcept {
+    void reset(stack_kind on, callback&& fn) noexcept {
         kind = on;
         kind_ = on == stack_kind::native ? parkable_kind::native : parkable_kind::fiber;
         started = false;
         if (requests() != 0) cell_.take_away(park_cell::all_requests);
-        // relaxed, twice: it is published by the queue that it is put into.
-        waits_for.store(wait_kind::nothing, std::memory_order_relaxed);
-        end.store(joinable ? 0 : detached, std::memory_order_relaxed);
+        waits_for.store(wait_kind::nothing, std::memory_order_relaxed);  // relaxed: to show
         own_stack = nullptr;
         std::construct_at(&function, std::move(fn));
     }
@@ -111,14 +104,12 @@ struct fiber_record final : parkable {
         return *extras();
     }
     void destroy_locals() noexcept;
-    void report_if_detached() noexcept;
 
     stack_kind kind : 3 = stack_kind::normal;  // fixed at spawn
     bool started : 1 = false;                  // written by the worker that gives it a stack
     std::atomic<wait_kind> waits_for{
         wait_kind::nothing};  // written by the fiber, before its first run by workers; to show
-    std::atomic<std::uint32_t> refs{0};
-    std::atomic<std::uint32_t> end{0};
+    fiber_life life;
     fiber_record* next = nullptr;                 // in the queue that it stands in
     scheduler_core* core = nullptr;               // of the pool that the record is from
     stack* own_stack = nullptr;                   // from its first run to its end

@@ -102,9 +102,7 @@ void* scheduler_core::thread_main(void* w) {
 // Not under the lock, which is taken again: at its end a thread destroys its thread_local
 // variables, which may spawn, and so come to grow().
 void scheduler_core::join_thread(worker& w, std::unique_lock<std::mutex>& hold) noexcept {
-    if (w.thread == worker::thread_state_of::ended) {
-        ended_.fetch_sub(1, std::memory_order_relaxed);  // relaxed: written under the lock
-    }
+    if (w.thread == worker::thread_state_of::ended) crew_.joined();
     w.thread = worker::thread_state_of::joining;
     ++joining_;
     hold.unlock();
@@ -167,7 +165,7 @@ void scheduler_core::start_thread(worker& w) {
     const bool for_its_cpus = error != EAGAIN && error != ENOMEM && !options.cpus.empty();
     thread_attributes::check(error, for_its_cpus ? "sched_setaffinity" : "pthread_create");
     w.thread = worker::thread_state_of::running;
-    active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: written under the lock
+    crew_.count_in();
     const auto index = std::find_if(workers.begin(), workers.end(),
                                     [&](const auto& each) { return each.get() == &w; }) -
                        workers.begin();
@@ -211,21 +209,13 @@ bool scheduler_core::may_end(unsigned index) noexcept {
     if (!hold || closing()) return false;
     const std::uint64_t busy = workers[index]->busy_ns();
     workers[index]->thread = worker::thread_state_of::ended;
-    // seq_cst: before the last look; pairs with announce().
-    active_.fetch_sub(1, std::memory_order_seq_cst);
-    // Whoever made work and saw it search has woken nobody: it looks once more, not searching.
-    lot.stop_searching();
-    if (!any_work()) {
-        // seq_cst: as work that is published, before the look at who sleeps.
-        ended_.fetch_add(1, std::memory_order_seq_cst);
+    if (crew_.let_go(lot, [this] { return any_work(); })) {
         workers[index]->busy_before = busy;
         hold.unlock();
         lot.notify();
         return true;
     }
-    lot.start_searching();
     workers[index]->thread = worker::thread_state_of::running;
-    active_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in start_thread()
     return false;
 }
 
@@ -269,8 +259,7 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
     // A fiber that spawns is unfinished itself; another thread must be counted before it looks, or
     // stop() would find all finished while it is at it.
     outside_count counted(w == nullptr ? this : nullptr);
-    // seq_cst: stop() sets it, then adds up, and looks at every record: one of us sees the other.
-    if (stopping_.load(std::memory_order_seq_cst)) {
+    if (fibers_.closed()) {
         throw std::system_error(std::make_error_code(std::errc::operation_canceled),
                                 "verge::fibers::scheduler: stopped");
     }
@@ -295,14 +284,12 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
         throw;
     }
     r->core = this;
-    r->reset(opts.stack, std::move(fn), joinable);
+    r->reset(opts.stack, std::move(fn));
     if (extras != nullptr) r->set_extras(std::move(extras));
     if (w != nullptr) w->counts.spawn_one();
     counted.keep();
-    r->refs.store(joinable ? 2 : 1,
-                  std::memory_order_seq_cst);  // seq_cst: before the look at stopping_
-    // seq_cst: as above.
-    if (stopping_.load(std::memory_order_seq_cst)) {
+    r->life.begin(joinable);
+    if (fibers_.closed()) {  // stop() may have looked before that
         r->request(parkable::stop_request);
         if (fiber_extras* const told = r->extras()) told->stop.request_stop();
     }
@@ -362,7 +349,7 @@ struct debt_at_exit {
     if (worker* const here = worker::here()) here->owes_wake_up = true;
     if (owed != nullptr && owed->core == r.core) return;
     pay_outside_debt();
-    r.refs.fetch_add(1, std::memory_order_relaxed);  // relaxed: there are others
+    r.life.add();
     owed = &r;
 }
 
@@ -475,8 +462,7 @@ void scheduler_core::free_records(task_list<fiber_record>& from) noexcept {
 }
 
 void scheduler_core::release(fiber_record& r) noexcept {
-    // acq_rel: the last one sees what all others did with it.
-    if (r.refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (!r.life.drop()) return;
     r.clear();
     worker* const w = worker::here();
     if (w != nullptr && &w->core() == this) return w->give_record(&r);
@@ -489,15 +475,7 @@ void scheduler_core::release(fiber_record& r) noexcept {
 fiber_ref scheduler_core::pin(fiber_id id) noexcept {
     const verge::detail::lock_scope hold(records_lock_);
     fiber_record* const r = records_.find(id.value());
-    if (r == nullptr) return {};
-    // relaxed, and acquire: as any new reference, but only while there is one; pairs with the
-    // release in release().
-    std::uint32_t refs = r->refs.load(std::memory_order_relaxed);
-    do {
-        if (refs == 0) return {};
-    } while (!r->refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire,
-                                            std::memory_order_relaxed));
-    return fiber_ref(r);
+    return r != nullptr && r->life.try_add() ? fiber_ref(r) : fiber_ref();
 }
 
 void scheduler_core::report(std::exception_ptr error) noexcept {
@@ -510,6 +488,15 @@ void scheduler_core::report(std::exception_ptr error) noexcept {
 
 // ---- the end
 // ------------------------------------------------------------------------------------------------
+
+void census_platform::wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
+                           time_point deadline) {
+    static_cast<void>(wait_uninterrupted(word, value, deadline));
+}
+
+void census_platform::notify_all(const std::atomic<std::uint32_t>& word) noexcept {
+    fibers::notify_all(word);
+}
 
 // Throws, in a fiber that has a deadline, if no timer can be had.
 bool scheduler_core::wait_for_all(time_point deadline) {
@@ -538,13 +525,7 @@ void scheduler_core::for_each_unfinished(F&& f) const {
     for (bool more = true; more;) {
         some.clear();
         more = visit_records(at, [&](fiber_record& r) {
-            // seq_cst, and acquire: see spawn(), and pin().
-            std::uint32_t refs = r.refs.load(std::memory_order_seq_cst);
-            while (refs != 0 &&
-                   !r.refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire,
-                                                 std::memory_order_relaxed)) {
-            }
-            if (refs != 0) some.emplace_back(&r);
+            if (r.life.try_add()) some.emplace_back(&r);
         });
         for (const fiber_ref& each : some) {
             if (!each.done()) f(each);
@@ -553,7 +534,7 @@ void scheduler_core::for_each_unfinished(F&& f) const {
 }
 
 std::vector<fiber_info> scheduler_core::stop(time_point deadline) {
-    stopping_.store(true, std::memory_order_seq_cst);  // seq_cst: before the look at the records
+    fibers_.close();  // before the look at the records
     for_each_unfinished([](const fiber_ref& each) { each.request_stop(); });
     if (wait_for_all(deadline)) return {};
     return living();
@@ -621,10 +602,10 @@ scheduler::statistics scheduler_core::stats() const {
         all.stolen += w->stolen.load(std::memory_order_relaxed);
         all.parks += w->parks.load(std::memory_order_relaxed);
     }
-    // relaxed: as above, four times.
+    // relaxed: as above, twice.
     all.spawned += fibers_.spawned_outside();
     all.wake_signals = wake_signals_.load(std::memory_order_relaxed);
-    all.workers = active_.load(std::memory_order_relaxed) + ended_.load(std::memory_order_relaxed);
+    all.workers = crew_.size();
     all.idle_workers = lot.waiters();
     all.stacks_refused = stacks_refused_.load(std::memory_order_relaxed);
     for (const auto& pool : stacks) {
@@ -634,10 +615,9 @@ scheduler::statistics scheduler_core::stats() const {
         all.guard = std::max(all.guard, static_cast<std::uint64_t>(part.guard));
     }
     const auto count = [&](const fiber_record& r) {
-        // relaxed, all of them: numbers to show.
-        if (r.refs.load(std::memory_order_relaxed) == 0) return;  // nobody's yet
-        if ((r.end.load(std::memory_order_relaxed) & fiber_record::finished) != 0) return;
+        if (!r.life.seems_unfinished()) return;
         ++all.live;
+        // relaxed: something to show.
         const wait_kind waits_for = r.waits_for.load(std::memory_order_relaxed);
         if (waits_for == wait_kind::stack) ++all.starved;
         switch (state_of(waits_for)) {

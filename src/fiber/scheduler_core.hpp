@@ -8,6 +8,7 @@
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/driver/timer_thread.hpp>
 #include <verge/fiber/detail/census.hpp>
+#include <verge/fiber/detail/crew.hpp>
 #include <verge/fiber/detail/parking_lot.hpp>
 #include <verge/fiber/scheduler.hpp>
 
@@ -46,8 +47,7 @@ public:
             return;
         }
         if (lot.waiters() != 0) return;
-        // seq_cst: after the work was published; pairs with may_end().
-        if (active_.load(std::memory_order_seq_cst) < workers.size()) grow();
+        if (crew_.incomplete(workers.size())) grow();
     }
 
     // ---- records --------------------------------------------------------------------------------
@@ -68,9 +68,7 @@ public:
     [[nodiscard]] bool may_end(unsigned index) noexcept;
     /// Threads of workers that were let go are joined by the next worker that has nothing to do:
     /// it looks for them as for work.
-    [[nodiscard]] bool threads_to_join() const noexcept {
-        return ended_.load(std::memory_order_seq_cst) != 0;  // seq_cst: after the lot's prepare()
-    }
+    [[nodiscard]] bool threads_to_join() const noexcept { return crew_.any_ended(); }
     void join_ended() noexcept;
     /// Tells who waits for the end of all fibers, if that is it.
     void worker_is_idle() noexcept { fibers_.look(workers); }
@@ -145,8 +143,7 @@ private:
         false;  // the scheduler is gone, handles are not
 
     mutable std::mutex threads_lock_;
-    std::atomic<std::size_t> active_{0};  // workers with a thread; written under threads_lock_
-    std::atomic<std::size_t> ended_{0};   // threads to be joined; written under threads_lock_
+    crew crew_;  // who has a thread; written under threads_lock_
     // Under threads_lock_.
     std::size_t joining_ = 0;  // threads that are just being joined
     std::uint64_t workers_refused_ = 0;
@@ -155,9 +152,8 @@ private:
 
     std::atomic<std::uint64_t> wake_signals_{0};  // by who makes work ready
     std::atomic<std::size_t> unfinished_{0};      // counted only if there is a limit
-    std::atomic<bool> stopping_{false};           // refuses new fibers
     std::atomic<bool> closing_{false};            // workers are to end
-    census fibers_;                               // whether all are over
+    census fibers_;                               // whether new ones are refused, and all over
 
     // Fibers that the kernel has no stack for, by kind.
     static constexpr duration stack_pause = std::chrono::milliseconds(10);

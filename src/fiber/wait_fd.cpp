@@ -123,7 +123,8 @@ std::optional<fd_events> look(int fd, fd_events asked) noexcept {
 }
 
 // One wait for a set of events: an operation for each.  On the stack of who waits, who takes all of
-// them back before it returns.
+// them back before it returns: each is cancelled, or its bit of over_ is set, which is the last
+// thing that is done with it.  tests/model/fiber_handover_model.cpp explores this source.
 class set_wait {
 public:
     set_wait(reactor& at, reactor::descriptor& of, fd_events asked) noexcept
@@ -139,7 +140,7 @@ public:
     set_wait& operator=(const set_wait&) = delete;
 
     [[nodiscard]] bool any_over() const noexcept {
-        return over_.load(std::memory_order_acquire) != 0;  // acquire: pairs with finish_it()
+        return over_.load(std::memory_order_relaxed) != 0;  // relaxed: take_back() orders it
     }
     // Returns why, unless an operation is over.
     wait_result wait(time_point deadline) { return fibers::wait(over_, 0, deadline); }
@@ -170,8 +171,8 @@ private:
         static void finish_it(fd_operation& self, std::error_code, void*) {
             const auto& own = static_cast<part&>(self);
             std::atomic<std::uint32_t>& over = own.of->over_;
-            // release: what the attempt found; pairs with the acquire of who waits, who may be gone
-            // after this: notify looks at the address only.
+            // release: the last look at this operation; pairs with wait_for_the_end_of(), whose
+            // caller may be gone after this: notify looks at the address only.
             over.fetch_or(own.bit(), std::memory_order_release);
             notify_one(over);
         }

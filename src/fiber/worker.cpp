@@ -429,18 +429,16 @@ void worker::run_function(fiber_record& self, callback& fn) noexcept {
     }
     fn.reset();  // captures are destroyed by the fiber, before its end is seen
     if (self.extras() != nullptr) self.destroy_locals();
-    if (self.run.error != nullptr) self.report_if_detached();
+    if (self.run.error != nullptr && self.life.fail()) {
+        self.core->report(std::exchange(self.run.error, {}));
+    }
 }
 
 // After the fiber has left its stack.
 void worker::end_of(fiber_record& r) noexcept {
     if (r.own_stack != nullptr) give_stack(std::exchange(r.own_stack, nullptr), r.kind);
     core_.one_finished();
-    // acq_rel: what the fiber wrote, for who joins; and pairs with who waits for the end.
-    if ((r.end.fetch_or(fiber_record::finished, std::memory_order_acq_rel) &
-         fiber_record::awaited) != 0) {
-        notify_all(r.end);
-    }
+    r.life.finish();
     core_.release(r);
     counts.finish_one();  // last: who waits for the end of all may destroy the scheduler then
 }

@@ -166,19 +166,25 @@ std::error_code signal_source::add(int number, flags how) noexcept {
     // relaxed: under the lock.
     if ((channel_->wanted.load(std::memory_order_relaxed) & bit(number)) != 0) return {};
     registration& r = all.signals[number];
-    if (r.users == 0) {
-        if (!install(number, how, &r.before)) return {errno, std::system_category()};
-        r.asked = how;
-    } else if (how != flags::dont_care && how != r.asked) {
-        if (r.asked != flags::dont_care) return error::invalid_argument;
-        if (!install(number, how, nullptr)) return {errno, std::system_category()};
+    const bool first = r.users == 0;
+    const bool changes = !first && how != flags::dont_care && how != r.asked;
+    if (changes && r.asked != flags::dont_care) return error::invalid_argument;
+    // relaxed: a handler that ran late may have counted one for the last who wanted it.
+    channel_->queued[number].store(0, std::memory_order_relaxed);
+    // Before the handler is there: it takes the signal from whoever had it, and must not lose it.
+    // relaxed: the handler reads one bit, and nothing through it; the kernel's lock of the actions
+    // orders it.
+    channel_->wanted.fetch_or(bit(number), std::memory_order_relaxed);
+    if (first || changes) {
+        if (!install(number, how, first ? &r.before : nullptr)) {
+            const std::error_code error(errno, std::system_category());
+            // relaxed: as above.
+            channel_->wanted.fetch_and(~bit(number), std::memory_order_relaxed);
+            return error;
+        }
         r.asked = how;
     }
     ++r.users;
-    // relaxed: a handler that ran late may have counted one for the last who wanted it.
-    channel_->queued[number].store(0, std::memory_order_relaxed);
-    // relaxed: the handler reads one bit, and nothing through it.
-    channel_->wanted.fetch_or(bit(number), std::memory_order_relaxed);
     return {};
 }
 

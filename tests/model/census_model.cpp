@@ -12,42 +12,14 @@
 
 #include <optional>
 
-#include "relacy_std.hpp"
+#include "word_waits.hpp"
 
 #include <verge/fiber/detail/census.hpp>
 // clang-format on
 
 namespace {
 
-// Waits on a word, which end by a notify only: a look now and then would hide one that is missing.
-struct word_waits {
-    rl::mutex lock;
-    int notified = 0;  // under the lock
-    static inline word_waits* here = nullptr;
-};
-
-struct model_platform {
-    template <class T>
-    using atomic = rl::atomic<T>;
-    static void wait(rl::atomic<std::uint32_t>& word, std::uint32_t value, verge::time_point) {
-        word_waits& all = *word_waits::here;
-        all.lock.lock($);
-        const int before = all.notified;
-        const bool changed = word.load(rl::mo_relaxed, $) != value;
-        all.lock.unlock($);
-        while (!changed && all.notified == before)
-            rl::yield(1, $);
-    }
-    static void notify_all(rl::atomic<std::uint32_t>&) {
-        word_waits& all = *word_waits::here;
-        all.lock.lock($);
-        ++all.notified;
-        all.lock.unlock($);
-    }
-    static bool has_come(verge::time_point) { return false; }
-};
-
-using census = verge::fibers::detail::basic_census<model_platform>;
+using census = verge::fibers::detail::basic_census<word_platform>;
 
 struct worker {
     census::part counts;
@@ -110,23 +82,21 @@ struct all_are_waited_for : census_suite<all_are_waited_for<Waiters>, Waiters + 
 // A thread outside spawns while the scheduler stops: it is refused, or what it spawned is waited
 // for.
 struct a_stop_meets_a_spawn : census_suite<a_stop_meets_a_spawn, 3> {
-    rl::atomic<int> stopping;
     rl::atomic<int> queue;  // 1: a fiber; 2: there will be none
     bool accepted = false;
     void before() {
         census_suite::before();
-        stopping.store(0, rl::mo_relaxed, $);
         queue.store(0, rl::mo_relaxed, $);
         accepted = false;
     }
     void thread(unsigned index) {
         if (index == 0) {
             fibers->spawn_one_outside();
-            accepted = stopping.load(rl::mo_seq_cst, $) == 0;
+            accepted = !fibers->closed();
             if (!accepted) fibers->take_back_outside(workers);
             queue.store(accepted ? 1 : 2, rl::mo_release, $);
         } else if (index == 1) {
-            stopping.store(1, rl::mo_seq_cst, $);
+            fibers->close();
             wait_for_all();
             if (accepted) RL_ASSERT(written[0]($) == 1);
         } else {

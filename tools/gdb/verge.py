@@ -25,7 +25,7 @@ from gdb.unwinder import Unwinder, register_unwinder
 
 DETAIL = "verge::fibers::detail::"
 
-# A bit of a wait: park_cell.hpp.  Bits of `end`: fiber_record.hpp.
+# A bit of a wait: park_cell.hpp.  Bits of `end_`: fiber_life.hpp.
 PARKED = 1
 FINISHED = 2
 
@@ -154,8 +154,8 @@ class Layout:
         self.value = Place(self.slot, "value")
         self.cell = Place(record, "cell_")
         self.waits_for = Place(record, "waits_for")
-        self.refs = Place(record, "refs")
-        self.end = Place(record, "end")
+        self.refs = Place(record, "life", "refs_")
+        self.end = Place(record, "life", "end_")
         self.kind = Place(record, "kind")
         self.started = Place(record, "started")
         self.own_stack = Place(record, "own_stack")

@@ -11,6 +11,16 @@
 //   OneConsumerAtATime
 //   DestructionConsumesTheRest the destructor waits until all that was pushed is consumed.
 //
+// Invariants
+//   Q1  running_ changes under the lock: to 1 by the push that finds it 0 and starts the consumer,
+//       to 0 by the consumer that finds nothing.  So nothing is left without a consumer.
+//   Q2  After that 0, and the unlock, the consumer knows the address only.  Who joins sees the 0
+//       and then takes the lock: all that the consumer did comes before.
+//
+// Memory orders
+//   All relaxed: the lock orders everything.  tests/model/fiber_handover_model.cpp explores this
+//   source.
+//
 // Thread safety: push() and join() from anywhere; destruction alone, not by the consumer.
 // Exceptions: push() throws std::bad_alloc: then nothing was pushed.  If no fiber can be had, the
 // thread that pushes consumes.  What the consumer throws goes to the scheduler's on_exception; the
@@ -61,10 +71,11 @@ public:
 
     /// Waits until all that was pushed so far is consumed, and the consumer has gone.
     void join() {
-        // acquire: pairs with the release in run().
-        while (running_.load(std::memory_order_acquire) != 0)
+        // relaxed: the lock orders it.
+        while (running_.load(std::memory_order_relaxed) != 0)
             static_cast<void>(wait_uninterrupted(running_, 1));
-        const verge::detail::lock_scope hold(lock_);  // the consumer has let go of it
+        // The consumer has let go of it: what it did is seen, and it does not come back.
+        const verge::detail::lock_scope hold(lock_);
     }
 
 private:
@@ -81,8 +92,8 @@ private:
                 const verge::detail::lock_scope hold(lock_);
                 batch.append(nodes_);
                 if (batch.empty()) {
-                    // release: what the consumer did, for join(), which then takes the lock.
-                    running_.store(0, std::memory_order_release);
+                    // relaxed: join(), which sees it, takes the lock then.
+                    running_.store(0, std::memory_order_relaxed);
                 }
             }
             if (batch.empty()) break;

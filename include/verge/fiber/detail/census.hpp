@@ -1,7 +1,7 @@
 // verge/fiber/detail/census.hpp -- whether all fibers are over, without a word that all write.
 //
 //     worker:   counts.spawn_one()  ...  another:  counts.finish_one()  ...  census.look(workers)
-//     waiter:   census.wait(workers, deadline)
+//     waiter:   census.close()  ...  census.wait(workers, deadline)
 //
 // Each worker counts what it spawned and what it saw finish, and writes its own counters only.
 // Threads that are no workers share one.  All are over when the sums are equal.
@@ -11,13 +11,15 @@
 //   N2  Who adds up reads all finished first, and then all spawned.  A fiber that is among the
 //       finished is then among the spawned, and so are those that it has spawned itself.  So if the
 //       sums are equal, every fiber whose spawner is counted is counted as finished; and a spawner
-//       is a fiber, or a thread outside, which counts before it looks whether it still may.
+//       is a fiber, or a thread outside, which counts before it looks whether it still may:
+//       closed().
 //   N3  The last fiber's worker looks after it has counted it.  Either it finds the waiter, or the
 //       waiter finds all counted.
 //
 // Memory orders
-//   finished is released and acquired: N2.  What came outside is seq_cst, against a scheduler that
-//   says that it stops and then adds up: one of both sees the other.
+//   finished is released and acquired: N2.  What came outside is seq_cst, and so is closed_,
+//   against a scheduler that says that it stops and then adds up: one of both sees the other.
+//   closed_ does the same with the lives of fibers: fiber_life.hpp, F5.
 //   awaited_ is changed by read-modify-writes on both sides, acquire and release: the later one
 //   sees what the earlier one did before: N3.  A load could miss both.  changes_ is released and
 //   acquired: who has seen the last change sees what it was for, and does not wait for another.
@@ -26,7 +28,6 @@
 #pragma once
 
 #include <verge/base/clock.hpp>
-#include <verge/fiber/wait.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -38,12 +39,8 @@ struct census_platform {
     template <class T>
     using atomic = std::atomic<T>;
     static void wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
-                     time_point deadline) {
-        static_cast<void>(wait_uninterrupted(word, value, deadline));
-    }
-    static void notify_all(const std::atomic<std::uint32_t>& word) noexcept {
-        fibers::notify_all(word);
-    }
+                     time_point deadline);
+    static void notify_all(const std::atomic<std::uint32_t>& word) noexcept;
     static bool has_come(time_point deadline) noexcept {
         return deadline != never && steady_source{}.now() >= deadline;
     }
@@ -94,6 +91,16 @@ public:
         outside_.fetch_sub(1, std::memory_order_relaxed);
         look(workers);
     }
+    /// No more fibers: who is about to spawn sees it, or is counted by who adds up after this.
+    void close() noexcept {
+        closed_.store(true,
+                      std::memory_order_seq_cst);  // seq_cst: before that; pairs with closed()
+    }
+    [[nodiscard]] bool closed() const noexcept {
+        // seq_cst: after spawn_one_outside(), or fiber_life::begin(); pairs with close().
+        return closed_.load(std::memory_order_seq_cst);
+    }
+
     /// To show.
     [[nodiscard]] std::uint64_t spawned_outside() const noexcept {
         return outside_.load(std::memory_order_relaxed);  // relaxed: a number
@@ -157,6 +164,7 @@ private:
         return finished == spawned;
     }
 
+    atomic<bool> closed_{false};        // written by close()
     atomic<std::uint64_t> outside_{0};  // written by threads that are no workers
     atomic<std::uint32_t> awaited_{0};  // written by who waits
     atomic<std::uint32_t> changes_{0};  // a word to wait on; written by who finds all over
