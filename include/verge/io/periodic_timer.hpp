@@ -74,7 +74,9 @@ public:
 
     std::size_t cancel() { return timer_.cancel(); }
 
-    /// Calls a handler, void(std::error_code), at the next tick.
+    /// Calls a handler, void(std::error_code), at the next tick.  Meant for one wait at a time:
+    /// waits that begin before a tick is due share it, but one that begins later is for the next,
+    /// and ends those that the loop has not got to yet with operation_aborted.
     template <class Token = default_completion_token_t<Executor>>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code)>(initiate_wait{this}, token);
