@@ -182,9 +182,8 @@ public:
         base::open(protocol);
     }
     /// Of one with another executor: what is pending goes along.
-    template <class Other>
-    requires std::is_convertible_v<const Other&, Executor> basic_socket(
-        basic_socket<Other>&& other)  // NOLINT: as Asio
+    template <class Other>  // NOLINTNEXTLINE: not explicit, as Asio's
+    requires std::is_convertible_v<const Other&, Executor> basic_socket(basic_socket<Other>&& other)
         : base(std::move(other)) {}
 
     /// Opens it, if it is not open, and connects: void(error_code).
@@ -265,9 +264,9 @@ public:
     basic_acceptor(Context& context, const tcp_endpoint& at, bool reuse = true)
         : basic_acceptor(Executor(context.get_executor()), at, reuse) {}
     /// Of one with another executor: what is pending goes along.
-    template <class Other>
+    template <class Other>  // NOLINTNEXTLINE: not explicit, as Asio's
     requires std::is_convertible_v<const Other&, Executor> basic_acceptor(
-        basic_acceptor<Other>&& other)  // NOLINT: as Asio
+        basic_acceptor<Other>&& other)
         : base(std::move(other)) {}
 
     void listen(int backlog = socket_base::max_listen_connections) {
