@@ -10,7 +10,7 @@
 
 #pragma once
 
-#include <verge/io/async_result.hpp>
+#include <verge/io/detail/token_values.hpp>
 
 #include <tuple>
 #include <type_traits>
@@ -18,53 +18,32 @@
 
 namespace verge {
 
-template <class Token, class... Values>
-struct append_t {
-    Token token;
-    std::tuple<Values...> values;
-};
-
-/// The token, whose results are followed by the values.
-template <class Token, class... Values>
-[[nodiscard]] constexpr auto append(Token&& token, Values&&... values) {
-    return append_t<std::decay_t<Token>, std::decay_t<Values>...>{
-        std::forward<Token>(token),
-        std::tuple<std::decay_t<Values>...>(std::forward<Values>(values)...)};
-}
-
 namespace detail {
 
-template <class Handler, class... Values>
-struct append_handler {
-    using wrapped_type = Handler;
-    [[nodiscard]] const Handler& wrapped() const noexcept { return handler; }
-    template <class... Results>
-    void operator()(Results&&... results) {
+struct appended {
+    template <class R, class... Results, class... Values>
+    static auto signature(R (*)(Results...), std::tuple<Values...>*)
+        -> R (*)(std::decay_t<Results>..., Values...);
+    template <class Handler, class... Values, class... Results>
+    static void call(Handler& handler, std::tuple<Values...>& values, Results&&... results) {
         std::apply(
             [&](Values&... own) {
                 std::move(handler)(std::forward<Results>(results)..., std::move(own)...);
             },
             values);
     }
-    Handler handler;
-    std::tuple<Values...> values;
 };
 
 }  // namespace detail
 
-template <class Token, class... Values, class R, class... Results>
-struct async_result<append_t<Token, Values...>, R(Results...)> {
-    template <class Initiation, class Raw, class... Args>
-    static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        return detail::initiate_wrapped<Token, R(std::decay_t<Results>..., Values...)>(
-            std::forward<Initiation>(initiation), detail::forward_inner<Raw>(token.token),
-            [values = std::tuple<Values...>(detail::forward_inner<Raw>(
-                 token.values))]<class Handler>(Handler&& handler) mutable {
-                return detail::append_handler<std::decay_t<Handler>, Values...>{
-                    std::forward<Handler>(handler), std::move(values)};
-            },
-            std::forward<Args>(args)...);
-    }
-};
+template <class Token, class... Values>
+using append_t = detail::token_with_values<detail::appended, Token, Values...>;
+
+/// The token, whose results are followed by the values.
+template <class Token, class... Values>
+[[nodiscard]] constexpr auto append(Token&& token, Values&&... values) {
+    return detail::make_token_with_values<detail::appended>(std::forward<Token>(token),
+                                                            std::forward<Values>(values)...);
+}
 
 }  // namespace verge

@@ -9,7 +9,7 @@
 
 #pragma once
 
-#include <verge/io/async_result.hpp>
+#include <verge/io/detail/token_values.hpp>
 
 #include <tuple>
 #include <type_traits>
@@ -17,53 +17,32 @@
 
 namespace verge {
 
-template <class Token, class... Values>
-struct prepend_t {
-    Token token;
-    std::tuple<Values...> values;
-};
-
-/// The token, whose results come after the values.
-template <class Token, class... Values>
-[[nodiscard]] constexpr auto prepend(Token&& token, Values&&... values) {
-    return prepend_t<std::decay_t<Token>, std::decay_t<Values>...>{
-        std::forward<Token>(token),
-        std::tuple<std::decay_t<Values>...>(std::forward<Values>(values)...)};
-}
-
 namespace detail {
 
-template <class Handler, class... Values>
-struct prepend_handler {
-    using wrapped_type = Handler;
-    [[nodiscard]] const Handler& wrapped() const noexcept { return handler; }
-    template <class... Results>
-    void operator()(Results&&... results) {
+struct prepended {
+    template <class R, class... Results, class... Values>
+    static auto signature(R (*)(Results...), std::tuple<Values...>*)
+        -> R (*)(Values..., std::decay_t<Results>...);
+    template <class Handler, class... Values, class... Results>
+    static void call(Handler& handler, std::tuple<Values...>& values, Results&&... results) {
         std::apply(
             [&](Values&... own) {
                 std::move(handler)(std::move(own)..., std::forward<Results>(results)...);
             },
             values);
     }
-    Handler handler;
-    std::tuple<Values...> values;
 };
 
 }  // namespace detail
 
-template <class Token, class... Values, class R, class... Results>
-struct async_result<prepend_t<Token, Values...>, R(Results...)> {
-    template <class Initiation, class Raw, class... Args>
-    static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        return detail::initiate_wrapped<Token, R(Values..., std::decay_t<Results>...)>(
-            std::forward<Initiation>(initiation), detail::forward_inner<Raw>(token.token),
-            [values = std::tuple<Values...>(detail::forward_inner<Raw>(
-                 token.values))]<class Handler>(Handler&& handler) mutable {
-                return detail::prepend_handler<std::decay_t<Handler>, Values...>{
-                    std::forward<Handler>(handler), std::move(values)};
-            },
-            std::forward<Args>(args)...);
-    }
-};
+template <class Token, class... Values>
+using prepend_t = detail::token_with_values<detail::prepended, Token, Values...>;
+
+/// The token, whose results come after the values.
+template <class Token, class... Values>
+[[nodiscard]] constexpr auto prepend(Token&& token, Values&&... values) {
+    return detail::make_token_with_values<detail::prepended>(std::forward<Token>(token),
+                                                             std::forward<Values>(values)...);
+}
 
 }  // namespace verge

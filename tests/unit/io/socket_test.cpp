@@ -223,8 +223,8 @@ TEST_F(Socket, AcceptsForAGivenExecutor) {
 
 TEST_F(Socket, AcceptsAndBlocks) {
     tcp::socket client(io);
-    std::thread later([&] {
-        std::this_thread::sleep_for(5ms);
+    std::thread later([&, waiting = ::gettid()] {
+        EXPECT_TRUE(falls_asleep(waiting));
         client.connect(at);
     });
     tcp::socket server = acceptor.accept();

@@ -22,14 +22,8 @@ public:
 private:
     static void run(void* owner, operation* base) {
         auto* const self = static_cast<function_operation*>(base);
-        // Into the queue of the executor that it is for, which needs no memory for it then.
         if constexpr (requires { requires F::hands_over_operations; }) {
-            if (owner != nullptr) {
-                self->complete_by(&finish<true>);
-                const handed what = self->f_.hand_over(self);
-                if (what == handed::later) return;
-                if (what == handed::here) return finish<true>(owner, self);
-            }
+            if (owner != nullptr && self->complete_at(self->f_, &finish<true>, owner)) return;
         }
         finish<false>(owner, self);
     }

@@ -175,14 +175,8 @@ private:
     }
     static void run(void* owner, operation* base) {
         auto* const self = static_cast<io_with_handler*>(base);
-        // The operation itself goes to the handler's executor, which needs no memory for it then.
         if constexpr (requires { self->home_.hand_over(self); }) {
-            if (owner != nullptr) {
-                self->complete_by(&finish<true>);
-                const handed what = self->home_.hand_over(self);
-                if (what == handed::later) return;
-                if (what == handed::here) return finish<true>(owner, self);
-            }
+            if (owner != nullptr && self->complete_at(self->home_, &finish<true>, owner)) return;
         }
         finish<false>(owner, self);
     }

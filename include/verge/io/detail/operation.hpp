@@ -11,6 +11,10 @@
 
 namespace verge::detail {
 
+/// What became of an operation that an executor was asked to complete, as it executes a function:
+/// the caller completes it here, the executor does later, or it cannot.
+enum class handed { here, later, no };
+
 template <bool Tracked>
 class basic_operation : public tracked_handler<Tracked> {
 public:
@@ -27,6 +31,15 @@ protected:
     basic_operation& operator=(const basic_operation&) = delete;
     /// From now on it is this that completes and destroys it.
     void complete_by(function f) noexcept { function_ = f; }
+    /// Takes it to the executor `home`, which needs no memory for it, to be completed by `there`.
+    /// False: that cannot take it.  Else it may be gone.
+    template <class Home>
+    [[nodiscard]] bool complete_at(const Home& home, function there, void* owner) {
+        complete_by(there);
+        const handed what = home.hand_over(this);
+        if (what == handed::here) there(owner, this);
+        return what != handed::no;
+    }
 
 private:
     template <class>
@@ -40,10 +53,6 @@ private:
 };
 
 using operation = basic_operation<tracks_handlers>;
-
-/// What became of an operation that an executor was asked to complete, as it executes a function:
-/// the caller completes it here, the executor does later, or it cannot.
-enum class handed { here, later, no };
 
 /// An executor with `handed hand_over(operation*) const`, which takes no memory.  It throws what a
 /// function throws that runs inside.

@@ -119,14 +119,9 @@ private:
             }
             return;
         }
-        // The operation itself goes to the handler's executor, which needs no memory for it then.
         if constexpr (requires { self->home_.hand_over(self); }) {
-            if (owner != nullptr) {
-                self->complete_by(&finish<Aborted, true>);
-                const handed what = self->home_.hand_over(self);
-                if (what == handed::later) return;
-                if (what == handed::here) return finish<Aborted, true>(owner, self);
-            }
+            if (owner != nullptr && self->complete_at(self->home_, &finish<Aborted, true>, owner))
+                return;
         }
         finish<Aborted, false>(owner, self);
     }
