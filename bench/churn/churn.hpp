@@ -42,19 +42,21 @@ public:
 
     /// False after the last step.
     bool step() {
+        random_sequence random = random_;  // in a register
         if (left_ == operations_) {
             for (std::size_t i = 0; i < n_; ++i) {
-                peer_.arm(i, delay(low_half(random_())));
+                peer_.arm(i, delay(low_half(random())));
             }
             start_ = thread_cpu_ns();
         }
         const std::uint64_t count = std::min<std::uint64_t>(left_, 256);
         for (std::uint64_t i = 0; i < count; ++i) {
-            const std::uint64_t bits = random_();
+            const std::uint64_t bits = random();
             const std::size_t index = scale_to(high_half(bits), n_);
             peer_.cancel(index);
             peer_.arm(index, delay(low_half(bits)));
         }
+        random_ = random;
         left_ -= count;
         if (left_ != 0) return true;
         finish();

@@ -22,10 +22,13 @@ public:
     explicit expire_script(std::uint64_t n) : n_(n), queue_(n) {}
 
     void round() {
+        random_sequence random = random_;  // in a register
+        const tick begin = now_;
         const std::int64_t start = thread_cpu_ns();
         for (std::size_t i = 0; i < n_; ++i) {
-            queue_.arm(i, now_ + 1 + scale_to(low_half(random_()), span));
+            queue_.arm(i, begin + 1 + scale_to(low_half(random()), span));
         }
+        random_ = random;
         const std::int64_t armed = thread_cpu_ns();
         for (const tick end = now_ + span; now_ != end;) {
             queue_.advance(++now_, [this](tick deadline) { fired_.add(deadline ^ (now_ << 32)); });
