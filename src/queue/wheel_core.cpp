@@ -7,7 +7,10 @@
 namespace verge::detail {
 
 wheel_core::wheel_core(tick start) noexcept
-    : elapsed_(start == never_tick ? start - 1 : start), now_(elapsed_) {}
+    : elapsed_(start == never_tick ? start - 1 : start), now_(elapsed_) {
+    for (wheel_link& list : slots_)
+        list.next_ = list.prev_ = &list;
+}
 
 wheel_core::~wheel_core() {
     clear();
@@ -19,7 +22,7 @@ void wheel_core::arm_due(wheel_timer& timer) noexcept {
     // While behind_, slots still hold timers that come before this one: it takes its place among
     // them.  (With elapsed_ at now_ there are none: what is left of now_ stands in due_.)
     if (running_ == nullptr && behind_ && now_ > elapsed_) {
-        file(timer);
+        file(timer, place_of(now_));
     } else {
         append(fresh_, timer);
     }
@@ -27,7 +30,7 @@ void wheel_core::arm_due(wheel_timer& timer) noexcept {
 
 // Moves the timers of the next due tick to due_.  Returns false if nothing is due by now_.
 bool wheel_core::collect_due() noexcept {
-    while (levels_ != 0) {
+    while (words_ != 0) {
         const bool early = ahead_is_first();
         const place at = early ? ahead_ : first_place();
         const tick start = start_of(at);
@@ -37,14 +40,12 @@ bool wheel_core::collect_due() noexcept {
         }
         if (early) {
             enter_ahead();
-            if (due_.next_ != &due_) return true;
+            if (!is_empty(due_)) return true;
             continue;
         }
-        const wheel_link* const last = last_[at.index()];
-        const bool known = (last->next_->home_ & least_first) != 0;
-        const tick least = known ? last->next_->deadline_ : least_of(last);
+        const tick least = least_of(at);
         if (least > now_) {
-            if (known) {
+            if (known_[at] != knowledge::nothing) {
                 elapsed_ = start - 1;  // as far as W1 allows; the slot waits, whole
                 return false;
             }
@@ -63,30 +64,25 @@ bool wheel_core::collect_due() noexcept {
 // Moves elapsed_ to `to`, a tick inside the slot and not after its least deadline: timers due then
 // go to due_, the others to the slots that are now theirs.
 void wheel_core::empty_slot(place at, tick to) noexcept {
-    wheel_link* const last = last_[at.index()];
-    wheel_link* link = last->next_;
-    const bool sorted = (last->home_ & in_order) != 0;
-    last_[at.index()] = nullptr;
+    wheel_link& list = slots_[at];
     mark_empty(at);
     elapsed_ = to;
-
-    if (sorted && last->deadline_ == to) {  // all of them are due now
-        link->home_ = last->home_ = address();
-        link->prev_ = due_.prev_;
-        due_.prev_->next_ = link;
-        last->next_ = &due_;
-        due_.prev_ = last;
-        return;
+    if (known_[at] == knowledge::in_order && last_of(list).deadline_ == to) {
+        splice(due_, list);  // all of them are due now
+    } else if (file_again(list) > long_slot_) {
+        long_level_ = std::min(long_level_, shape::level_of(at));
     }
-    if (file_again(last) > long_slot_) long_level_ = std::min(long_level_, at.level);
 }
 
 // Moves the timers of a list to where they belong now: due_ or a slot.  Returns how many.
-std::size_t wheel_core::file_again(wheel_link* last) noexcept {
+// Precondition: there is one.
+std::size_t wheel_core::file_again(wheel_link& list) noexcept {
+    wheel_link* link = list.next_;
+    wheel_link* const last = list.prev_;
+    list.next_ = list.prev_ = &list;
     // In a long list each timer is a cache miss that waits for the one before it.  A second walk,
     // from the back, waits at the same time: what it met is near when the first one gets there.
     const wheel_link* back = last;
-    wheel_link* link = last->next_;
     for (std::size_t count = 1;; ++count) {
         wheel_link* const next = link->next_;
         if (back != link && back != next) {  // a branch: a conditional move would tie the walks
@@ -99,7 +95,7 @@ std::size_t wheel_core::file_again(wheel_link* last) noexcept {
         if (timer.deadline_ == elapsed_) {
             append(due_, timer);
         } else {
-            file(timer);
+            file(timer, place_of(timer.deadline_));
         }
         if (link == last) return count;
         link = next;
@@ -109,62 +105,67 @@ std::size_t wheel_core::file_again(wheel_link* last) noexcept {
 // Takes a few timers more out of the next slot that is likely to be long.
 void wheel_core::work_ahead() noexcept {
     if (!ahead_in_use()) {
-        const std::uint32_t long_ones = levels_ >> long_level_ << long_level_;
-        if (long_ones == 0) return;
-        const auto level = static_cast<unsigned>(std::countr_zero(long_ones));
-        const place at{level, static_cast<unsigned>(std::countr_zero(occupied_[level]))};
-        const tick reached = (elapsed_ >> (level * digit_bits)) & (slots - 1);
-        if (at.slot != reached + 1) return;  // so early that its timers may still be cancelled
-        if (start_of(at) <= now_) return;    // its time has come, but of none of its timers
+        if (long_level_ == shape::levels) return;
+        const place at = first_place_from(shape::level(long_level_).first);
+        if (at == shape::slots) return;
+        const wheel_level level = shape::level(shape::level_of(at));
+        const place reached = place_on(level, elapsed_);
+        if (at != reached + 1) return;     // so early that its timers may be cancelled yet
+        if (start_of(at) <= now_) return;  // its time has come, but of none of its timers
         ahead_ = at;
         moved_ahead_ = 0;
     }
     const std::size_t some = std::max<std::size_t>(1, long_slot_ / 512);  // 3 us for 32 timers
-    for (std::size_t i = 0; i < some; ++i) {
-        wheel_link* const last = last_[ahead_.index()];
-        if (last == nullptr) return;
-        wheel_timer& timer = as_timer(last->next_);
-        remove(timer);
-        ++size_;
-        file(timer, place_ahead_of(timer.deadline_), is_ahead);
+    for (std::size_t i = 0; i < some && !is_empty(slots_[ahead_]); ++i) {
+        wheel_timer& timer = first_of(slots_[ahead_]);
+        unlink(timer);
+        file(timer, place_ahead_of(timer.deadline_));
         ++moved_ahead_;
+    }
+}
+
+// The first slot in use from this one on, or shape::slots.
+wheel_core::place wheel_core::first_place_from(place at) const noexcept {
+    std::uint64_t bits = occupied_[at / 64] >> (at % 64) << (at % 64);
+    for (place word = at / 64;;) {
+        if (bits != 0) return word * 64 + static_cast<unsigned>(std::countr_zero(bits));
+        if (++word == occupied_.size()) return shape::slots;
+        bits = occupied_[word];
     }
 }
 
 // Whether the slot that is being taken apart comes before all others, or is the first itself.
 bool wheel_core::ahead_is_first() const noexcept {
-    return ahead_in_use() && ahead_.index() <= first_place().index();
+    return ahead_in_use() && ahead_ <= first_place();
 }
 
 // The time of the slot that was taken apart has come.
 void wheel_core::enter_ahead() noexcept {
-    wheel_link* const first = std::exchange(last_[place{ahead, 0}.index()], nullptr);
-    wheel_link* const rest = std::exchange(last_[ahead_.index()], nullptr);
-    if (rest != nullptr) mark_empty(ahead_);
+    mark_empty(ahead_);
     elapsed_ = start_of(ahead_);
-    for (std::uint64_t left = occupied_[ahead] & ~std::uint64_t{1}; left != 0; left &= left - 1) {
-        const auto slot = static_cast<unsigned>(std::countr_zero(left));
-        wheel_link* const last = std::exchange(last_[place{ahead, slot}.index()], nullptr);
-        const place below{ahead_.level - 1, slot};
-        last->home_ &= ~is_ahead;
-        last_[below.index()] = last;
-        mark_used(below);
+    wheel_link& first = slots_[shape::ahead];
+    const place below = below_ahead().first;
+    for (place digit = 1; digit < shape::slots - shape::ahead; ++digit) {
+        const place from = shape::ahead + digit;
+        if (is_empty(slots_[from])) continue;
+        splice(slots_[below + digit], slots_[from]);
+        known_[below + digit] = known_[from];
+        mark_used(below + digit);
+        mark_empty(from);
     }
-    occupied_[ahead] = 0;
-    levels_ &= ~(1U << ahead);
-    if (first != nullptr) file_again(first);  // these go to lower levels still
-    if (rest != nullptr) moved_ahead_ += file_again(rest);
-    if (moved_ahead_ <= long_slot_ / 2) long_level_ = levels;
+    mark_empty(shape::ahead);
+    if (!is_empty(first)) file_again(first);  // these go to lower levels still
+    if (!is_empty(slots_[ahead_])) moved_ahead_ += file_again(slots_[ahead_]);
+    if (moved_ahead_ <= long_slot_ / 2) long_level_ = shape::levels;
 }
 
 tick wheel_core::bound_with_ahead() const noexcept {
     if (!ahead_is_first()) return bound_of(first_place());
-    const place first{ahead, static_cast<unsigned>(std::countr_zero(occupied_[ahead]))};
-    const wheel_link* const link = last_[first.index()]->next_;
-    const tick start = start_of(ahead_);
-    const tick below = start | (tick{first.slot} << ((ahead_.level - 1) * digit_bits));
-    const tick bound = (link->home_ & least_first) != 0 ? link->deadline_ : below;
-    return last_[ahead_.index()] == nullptr ? bound : std::min(bound, bound_of(ahead_));
+    const place first = first_place_from(shape::ahead);
+    const tick below = start_of(ahead_) | (tick{first - shape::ahead} << below_ahead().shift);
+    const tick bound =
+        known_[first] != knowledge::nothing ? first_of(slots_[first]).deadline_ : below;
+    return is_empty(slots_[ahead_]) ? bound : std::min(bound, bound_of(ahead_));
 }
 
 // The end of an advance, however it ended.
@@ -174,43 +175,39 @@ void wheel_core::settle(bool caught_up) noexcept {
     if (!behind_) work_ahead();
     if (!behind_ || now_ == elapsed_) return;
     // What was armed meanwhile comes after what is left in the slots.
-    while (fresh_.next_ != &fresh_) {
-        wheel_timer& timer = as_timer(fresh_.next_);
-        fresh_.next_ = timer.next_;
-        timer.next_->prev_ = &fresh_;
-        file(timer);
+    while (!is_empty(fresh_)) {
+        wheel_timer& timer = first_of(fresh_);
+        unlink(timer);
+        file(timer, place_of(timer.deadline_));
     }
 }
 
-tick wheel_core::least_of(const wheel_link* last) noexcept {
+// The least deadline in a slot.  Precondition: it is in use.
+tick wheel_core::least_of(place at) const noexcept {
+    const wheel_link& list = slots_[at];
+    if (known_[at] != knowledge::nothing) return first_of(list).deadline_;
     // From both ends, as in file_again().
-    const wheel_link* back = last;
-    const wheel_link* front = back->next_;
-    tick least = back->deadline_;
-    while (front != back) {
-        least = std::min({least, front->deadline_, back->deadline_});
+    const wheel_link* front = list.next_;
+    const wheel_link* back = list.prev_;
+    tick least = never_tick;
+    for (;;) {
+        least = std::min({least, as_timer(front).deadline_, as_timer(back).deadline_});
+        if (front == back || front->next_ == back) return least;
         front = front->next_;
-        if (front != back) back = back->prev_;
+        back = back->prev_;
     }
-    return std::min(least, front->deadline_);
 }
 
 std::optional<tick> wheel_core::next_expiry() const noexcept {
     tick least = never_tick;
-    if (due_.next_ != &due_) least = due_.next_->deadline_;
-    if (fresh_.next_ != &fresh_) least = std::min(least, fresh_.next_->deadline_);
-    if (levels_ != 0) {
-        const auto look_into = [this, &least](place at) {
-            const wheel_link* const last = last_[at.index()];
-            if (last == nullptr) return;
-            const bool known = (last->next_->home_ & least_first) != 0;
-            least = std::min(least, known ? last->next_->deadline_ : least_of(last));
-        };
+    if (!is_empty(due_)) least = first_of(due_).deadline_;
+    if (!is_empty(fresh_)) least = std::min(least, first_of(fresh_).deadline_);
+    if (words_ != 0) {
         if (ahead_is_first()) {
-            look_into({ahead, static_cast<unsigned>(std::countr_zero(occupied_[ahead]))});
-            look_into(ahead_);
+            least = std::min(least, least_of(first_place_from(shape::ahead)));
+            if (!is_empty(slots_[ahead_])) least = std::min(least, least_of(ahead_));
         } else {
-            look_into(first_place());
+            least = std::min(least, least_of(first_place()));
         }
     }
     if (least == never_tick) return std::nullopt;
@@ -218,68 +215,57 @@ std::optional<tick> wheel_core::next_expiry() const noexcept {
 }
 
 void wheel_core::clear() noexcept {
-    const auto release = [](wheel_link* link) { link->home_ = 0; };
-    for (wheel_link* list : {&due_, &fresh_, &parked_}) {
-        for (wheel_link* link = list->next_; link != list; link = link->next_)
-            release(link);
-        list->next_ = list->prev_ = list;
-    }
-    while (levels_ != 0) {
+    const auto release_all = [](wheel_link& list) {
+        for (wheel_link* link = list.next_; link != &list; link = link->next_)
+            as_timer(link).home_ = nullptr;
+        list.next_ = list.prev_ = &list;
+    };
+    release_all(due_);
+    release_all(fresh_);
+    release_all(parked_);
+    while (words_ != 0) {
         const place at = first_place();
-        wheel_link* const last = last_[at.index()];
-        for (wheel_link* link = last->next_; link != last; link = link->next_)
-            release(link);
-        release(last);
-        last_[at.index()] = nullptr;
+        release_all(slots_[at]);
         mark_empty(at);
     }
     size_ = 0;
 }
 
 wheel_timer* wheel_core::take_any() noexcept {
-    wheel_link* any = nullptr;
-    if (levels_ != 0) any = last_[first_place().index()];
-    for (wheel_link* list : {&due_, &fresh_, &parked_}) {
-        if (list->next_ != list) any = list->next_;
+    wheel_link* list = words_ != 0 ? &slots_[first_place()] : nullptr;
+    for (wheel_link* other : {&due_, &fresh_, &parked_}) {
+        if (!is_empty(*other)) list = other;
     }
-    if (any == nullptr) return nullptr;
-    remove(as_timer(any));
-    return &as_timer(any);
+    if (list == nullptr) return nullptr;
+    wheel_timer& any = first_of(*list);
+    remove(any);
+    return &any;
 }
 
 const char* wheel_core::check_slot(place at, std::size_t& seen) const noexcept {
-    const wheel_link* const last = last_[at.index()];
-    if (((occupied_[at.level] >> at.slot) & 1U) != (last != nullptr ? 1U : 0U)) return "occupied_";
-    if (last == nullptr) return nullptr;
-    const bool early = at.level == ahead;
-    const place filed = early ? ahead_ : at;
-    const wheel_link* const first = last->next_;
-    tick before = first->deadline_;
-    const wheel_link* link = last;
-    do {
-        link = link->next_;
+    const wheel_link& list = slots_[at];
+    const bool used = ((occupied_[at / 64] >> (at % 64)) & 1U) != 0;
+    if (used == is_empty(list)) return "occupied_";
+    if (!used) return nullptr;
+    const bool early = at >= shape::ahead;
+    const tick least = first_of(list).deadline_;
+    tick before = least;
+    for (const wheel_link* link = list.next_; link != &list; link = link->next_) {
         const wheel_timer& timer = as_timer(link);
         if (link->next_->prev_ != link) return "links of a slot do not match";
         if (!owns(timer)) return "a linked timer belongs to no or another queue";
         if (timer.deadline_ <= elapsed_) return "W1: a filed timer is due";
         if (timer.deadline_ <= now_ && !behind_ && running_ == nullptr) return "W4";
-        const place want = place_of(timer.deadline_);
-        if (want.index() != filed.index()) return "W1: filed in a wrong slot";
-        if (early && place_ahead_of(timer.deadline_).slot != at.slot) return "W6: its slot";
-        if ((timer.home_ & is_last) != (link == last ? is_last : 0)) return "W3: is_last";
-        if ((timer.home_ & is_ahead) != (early && link == last ? is_ahead : 0)) return "W6: tag";
-        if (link != last && (timer.home_ & in_order) != 0) return "W3: said of another";
-        if (link != first && (timer.home_ & least_first) != 0) return "W3: said of another";
-        if ((last->home_ & in_order) != 0 && timer.deadline_ < before) return "W3: order";
-        if ((first->home_ & least_first) != 0 && timer.deadline_ < first->deadline_) {
+        if (place_of(timer.deadline_) != (early ? ahead_ : at)) return "W1: filed in a wrong slot";
+        if (early && place_ahead_of(timer.deadline_) != at) return "W6: its slot";
+        if (known_[at] == knowledge::in_order && timer.deadline_ < before) return "W3: order";
+        if (known_[at] != knowledge::nothing && timer.deadline_ < least) {
             return "W3: the first is not the least";
         }
-        if (at.level == 0 && timer.deadline_ != first->deadline_) return "level 0 mixes ticks";
+        if (shape::level_of(at) == 0 && timer.deadline_ != least) return "level 0 mixes ticks";
         before = timer.deadline_;
         ++seen;
-    } while (link != last);
-    if ((last->home_ & in_order) != 0 && (first->home_ & least_first) == 0)
-        return "W3: implication";
+    }
     return nullptr;
 }
 
@@ -291,18 +277,17 @@ const char* wheel_core::check() const noexcept {
         for (const wheel_link* link = list->next_; link != list; link = link->next_) {
             if (link->next_->prev_ != link) return "links of a list do not match";
             if (!owns(as_timer(link))) return "a linked timer belongs to no or another queue";
-            if ((link->home_ & tags) != 0) return "W3: said of a timer that is in no slot";
-            const tick deadline = link->deadline_;
+            const tick deadline = as_timer(link).deadline_;
             if ((list == &parked_) != (deadline == never_tick)) return "parked_ is for never only";
             if (list != &parked_ && deadline > now_) return "W5: a due timer is not due";
             ++seen;
         }
     }
-    for (unsigned level = 0; level <= ahead; ++level) {
-        if (((levels_ >> level) & 1U) != (occupied_[level] != 0 ? 1U : 0U)) return "levels_ bit";
-        for (unsigned slot = 0; slot < slots; ++slot) {
-            if (const char* const broken = check_slot({level, slot}, seen)) return broken;
-        }
+    for (unsigned word = 0; word < occupied_.size(); ++word) {
+        if (((words_ >> word) & 1U) != (occupied_[word] != 0 ? 1U : 0U)) return "words_";
+    }
+    for (place at = 0; at < shape::slots; ++at) {
+        if (const char* const broken = check_slot(at, seen)) return broken;
     }
     if (seen != size_) return "size";
     return nullptr;

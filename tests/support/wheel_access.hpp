@@ -27,7 +27,7 @@ struct detail::wheel_access {
     template <class T>
     static bool has_taken_it_apart(const timing_wheel<T>& wheel) {
         return takes_a_slot_apart(wheel) &&
-               wheel.core_.last_[wheel.core_.ahead_.index()] == nullptr;
+               wheel.core_.is_empty(wheel.core_.slots_[wheel.core_.ahead_]);
     }
 };
 

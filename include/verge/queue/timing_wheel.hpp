@@ -9,8 +9,8 @@
 //
 // It is built for time-outs: timers that are armed in great numbers and nearly all cancelled.  Arm
 // and cancel touch a few words, whatever the number of timers; a timer that fires is filed again
-// at most once a level on its way (about twice at 1 ms ticks, five times at 1 ns).  It is exact: no
-// timer fires a tick early or late, at any distance up to 2^64 - 2 ticks.
+// at most once a level on its way (about twice at 1 ms ticks, five or six times at 1 ns).  It is
+// exact: no timer fires a tick early or late, at any distance up to 2^64 - 2 ticks.
 //
 // Not the right tool when a user's clock does not count integers (use timer_heap), nor from several
 // threads at once (use timer_service or timer_thread).

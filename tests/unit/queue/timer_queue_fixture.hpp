@@ -84,10 +84,14 @@ names fired_by(Queue& queue, tick now, std::size_t budget = no_budget) {
 inline constexpr tick day_of_ms = tick{24} * 3600 * 1000;
 inline constexpr tick day_of_ns = day_of_ms * 1000 * 1000;
 
-// The span of a slot on a level of the wheel: 64^level.  Where the wheel's seams are.
-inline constexpr unsigned wheel_levels = 11;
+// The span of a slot on a level of the wheel, and how many slots a level has.  Where the wheel's
+// seams are.
+inline constexpr unsigned wheel_levels = 15;
 constexpr tick slot_span(unsigned level) {
-    return tick{1} << (6 * level);
+    return tick{1} << (level <= 3 ? 6 * level : 18 + 4 * (level - 3));
+}
+constexpr tick slots_on(unsigned level) {
+    return level < 3 ? 64 : level < wheel_levels - 1 ? 16 : 4;
 }
 
 // Times at which a wheel may have arrived: on, before and after its seams, and near both ends.
@@ -100,7 +104,7 @@ inline constexpr std::array<tick, 12> interesting_times = {
     4095,
     slot_span(5) + slot_span(2) + 17,
     1'700'000'000'000'000'000,  // 2023 in nanoseconds
-    slot_span(10) - 1,
+    slot_span(14) - 1,
     (tick{1} << 63) - 1,
     never_tick - 5000,
     never_tick - 2,

@@ -56,7 +56,7 @@ TYPED_TEST(TimerQueue, FiresAtItsTickFromEverySlot) {
     for (const tick start : interesting_times) {
         for (unsigned level = 0; level < wheel_levels; ++level) {
             const tick above = level == wheel_levels - 1 ? 0 : start & ~(slot_span(level + 1) - 1);
-            for (tick slot = 0; slot < (level == wheel_levels - 1 ? 16 : 64); ++slot) {
+            for (tick slot = 0; slot < slots_on(level); ++slot) {
                 // The last tick before the slot, its first and its second.
                 for (const tick around : {tick{0}, tick{1}, tick{2}}) {
                     const tick deadline = above + slot * slot_span(level) + around - 1;

@@ -1,17 +1,18 @@
 // verge/queue/detail/wheel_core.hpp -- the timing wheel itself, on plain nodes.
 //
-// How it files a timer.  A deadline is read as 11 digits of 6 bits.  The timer's level is the
-// highest digit in which its deadline differs from elapsed_, the wheel's position; its slot is
-// that digit.  So on level 0 a slot is one tick, on level 1 it spans 64 ticks, and so on:
+// How it files a timer.  A deadline is read as 15 digits, the lowest three of 6 bits, the others of
+// 4.  The timer's level is the highest digit in which its deadline differs from elapsed_, the
+// wheel's position; its slot is that digit.  So on level 0 a slot is one tick, on level 1 it spans
+// 64 ticks, and so on:
 //
-//     level      0    1      2        3     ...      9        10
-//     slots     64   64     64       64             64        16
-//     a slot     1   64   4096   262144           64^9     64^10   ticks
+//     level      0    1      2        3           4     ...     14
+//     slots     64   64     64       16          16              4
+//     a slot     1   64   4096   262144   4.2 million         2^62   ticks
 //
-// Finding the next timer is two bit scans: the lowest level in use, its first slot in use.  When
-// that slot's least deadline m is due, elapsed_ moves to m in one step, timers due at m go to the
-// due_ list and the others of the slot are filed again, on lower levels.  Time spans in which
-// nothing is due are never walked.
+// Slots are numbered from the first of level 0 on, and so stand in the order of their time. Finding
+// the next timer is two bit scans.  When the least deadline m of the first slot in use is due,
+// elapsed_ moves to m in one step, timers due at m go to the due_ list and the others of the slot
+// are filed again, on lower levels.  Time spans in which nothing is due are never walked.
 //
 // Invariants (check() verifies them)
 //   W1  A timer in a slot has deadline > elapsed_, and stands at the level and slot that its
@@ -19,29 +20,25 @@
 //       slot in use, or into that slot while it is being emptied; neither changes any other
 //       timer's digits, so W1 is kept without touching them.
 //   W2  Equal deadlines stand in one list (by W1), in the order in which they were armed.
-//   W3  Two timers of a slot's list, which may be the same one, say in their home_ what is known of
-//       it.  The last, and no other, has is_last, and perhaps in_order: the list is in order of
-//       deadline.  The first, and no other, may have least_first: it has the least deadline.
-//       in_order implies that.  On level 0 both hold by nature.
+//   W3  What known_ says of a slot in use is true: nothing; or that the first of its list has the
+//       least deadline; or that the list is in order of deadline, which implies that.  On level 0
+//       both hold by nature.
 //   W4  now_ >= elapsed_.  Timers with deadline <= now_ stand in due_, fresh_, or (only while
 //       behind_, that is after an advance that ran out of budget, or inside one) in slots.
 //   W5  due_ holds what this advance fires next.  fresh_ holds what was armed at or before now_:
 //       it fires on the next advance, so that a timer that re-arms itself with 0 cannot loop.
 //   W6  The level `ahead` (below) holds timers whose place by W1 is ahead_, in the slots that they
 //       will have one level below that.  They come before those with equal deadlines in the list
-//       at ahead_ itself.  The last of such a list has is_ahead.
+//       at ahead_ itself.
 //
 // Emptying a slot takes time in proportion to its timers, and a hundred thousand in one slot are
 // ten milliseconds in which nothing fires.  So when slots of a level have proved long, the next one
 // is taken apart before its time, a few timers with each advance, into the slots of a level of its
 // own.  When its time comes these only have to be handed over.
 //
-// A list in a slot is a ring without a sentinel: the slot holds its last, whose next_ is the first.
-// That halves the size of an empty wheel.  due_, fresh_ and parked_ have sentinels.
-//
-// What is known of a list stands in its first and last timers, so that a cancel learns from the
-// timer itself whether there is more to do than to unlink it.  One in the middle reads neither
-// neighbour; only one at the end finds out level and slot.
+// All lists are rings through a link of the wheel itself.  So a cancel writes the links of both
+// neighbours, reads neither of them, and does not ask where in its list the timer stood: only if
+// the one before it is a slot of the wheel, there may be more to do, and then that is the slot.
 
 #pragma once
 
@@ -64,8 +61,6 @@ struct wheel_access;  // the tests'
 struct wheel_link {
     wheel_link* next_;
     wheel_link* prev_;
-    tick deadline_ = 0;
-    std::uintptr_t home_ = 0;  // the wheel's address and, in its low bits, W3, W6; 0: not armed
 };
 
 }  // namespace detail
@@ -82,7 +77,7 @@ public:
     wheel_timer& operator=(const wheel_timer&) = delete;
 
     /// Whether it stands in a queue.
-    [[nodiscard]] bool armed() const noexcept { return home_ != 0; }
+    [[nodiscard]] bool armed() const noexcept { return home_ != nullptr; }
 
     /// The tick it was last armed for.  A deadline in the past counts as the queue's now.
     [[nodiscard]] tick deadline() const noexcept { return deadline_; }
@@ -90,11 +85,50 @@ public:
 private:
     friend class detail::wheel_core;
     inline void disarm() noexcept;
+
+    tick deadline_ = 0;
+    detail::wheel_core* home_ = nullptr;  // where it is armed
 };
 
 namespace detail {
 
-class alignas(16) wheel_core {  // so that its address leaves four bits for tags
+struct wheel_level {
+    std::uint16_t first;       // the number of its first slot
+    std::uint8_t shift;        // how many bits of a deadline stand below its digit
+    std::uint8_t digit_limit;  // its largest digit: one less than a power of two
+};
+
+struct wheel_shape {
+    static constexpr unsigned levels = 15;
+    static constexpr unsigned slots = 448;
+    static constexpr unsigned ahead = slots - 64;  // the first slot of the level `ahead`
+
+    static constexpr wheel_level level(unsigned n) noexcept {
+        if (n < 3) {
+            return {static_cast<std::uint16_t>(64 * n), static_cast<std::uint8_t>(6 * n), 63};
+        }
+        n -= 3;
+        return {static_cast<std::uint16_t>(192 + 16 * n), static_cast<std::uint8_t>(18 + 4 * n),
+                15};
+    }
+    static constexpr unsigned level_of(std::size_t slot) noexcept {
+        return static_cast<unsigned>(slot < 192 ? slot / 64 : 3 + (slot - 192) / 16);
+    }
+    static constexpr unsigned level_of_bit(unsigned bit) noexcept {
+        return bit < 18 ? bit / 6 : 3 + (bit - 18) / 4;
+    }
+};
+
+// The level of a deadline by the highest bit in which it differs from the wheel's position.  To
+// compute it takes as long as all the rest of arm().
+inline constexpr auto wheel_level_by_bit = [] {
+    std::array<wheel_level, 64> table{};
+    for (unsigned bit = 0; bit < table.size(); ++bit)
+        table[bit] = wheel_shape::level(wheel_shape::level_of_bit(bit));
+    return table;
+}();
+
+class wheel_core {
 public:
     explicit wheel_core(tick start) noexcept;
     ~wheel_core();
@@ -103,16 +137,16 @@ public:
 
     // Inlined, so that the compiler sees that what was just cancelled is not armed.
     [[gnu::always_inline]] void arm(wheel_timer& timer, tick deadline) noexcept {
-        timer.disarm();
-        ++size_;
+        adopt(timer);
         if (deadline <= now_) [[unlikely]] {
             arm_due(timer);
-        } else if (deadline == never_tick) [[unlikely]] {
-            timer.deadline_ = deadline;
+            return;
+        }
+        timer.deadline_ = deadline;
+        if (deadline == never_tick) [[unlikely]] {
             append(parked_, timer);
         } else {
-            timer.deadline_ = deadline;
-            file(timer);
+            file(timer, place_of(deadline));
         }
     }
 
@@ -121,26 +155,15 @@ public:
             arm(timer, deadline);
             return;
         }
-        timer.disarm();
-        ++size_;
+        adopt(timer);
         timer.deadline_ = deadline;
-        file(timer);
+        file(timer, place_of(deadline));
     }
 
     /// Precondition: the timer is armed here.
     void remove(wheel_timer& timer) noexcept {
-        wheel_link* const next = timer.next_;
-        wheel_link* const prev = timer.prev_;
-        next->prev_ = prev;
-        prev->next_ = next;
-        if ((timer.home_ & is_last) != 0) [[unlikely]] {
-            remove_last(timer);
-        } else if ((timer.home_ & least_first) != 0) {
-            // The first goes, and was the least.  The next is the least now if that can be seen.
-            if ((prev->home_ & in_order) != 0 || next->deadline_ == timer.deadline_)
-                next->home_ |= least_first;
-        }
-        timer.home_ = 0;
+        unlink(timer);
+        timer.home_ = nullptr;
         --size_;
     }
 
@@ -153,15 +176,12 @@ public:
         splice(due_, fresh_);
         std::size_t fired = 0;
         while (fired < budget) {
-            if (due_.next_ == &due_ && !collect_due()) {
+            if (is_empty(due_) && !collect_due()) {
                 scope.caught_up = true;
                 break;
             }
-            wheel_timer& timer = as_timer(due_.next_);
-            due_.next_ = timer.next_;
-            timer.next_->prev_ = &due_;
-            timer.home_ = 0;
-            --size_;
+            wheel_timer& timer = first_of(due_);
+            remove(timer);
             ++fired;
             scope.firing = timer.deadline_;
             fire(timer);
@@ -171,9 +191,9 @@ public:
     }
 
     [[nodiscard]] std::optional<tick> next_bound() const noexcept {
-        if (due_.next_ != &due_) return due_.next_->deadline_;
-        tick bound = fresh_.next_ != &fresh_ ? fresh_.next_->deadline_ : never_tick;
-        if (levels_ != 0) {
+        if (!is_empty(due_)) return first_of(due_).deadline_;
+        tick bound = is_empty(fresh_) ? never_tick : first_of(fresh_).deadline_;
+        if (words_ != 0) {
             const tick least = ahead_in_use() ? bound_with_ahead() : bound_of(first_place());
             if (least < bound) bound = least;
         }
@@ -188,50 +208,25 @@ public:
     [[nodiscard]] wheel_timer* take_any() noexcept;
     [[nodiscard]] const char* check() const noexcept;
 
-    [[nodiscard]] bool owns(const wheel_timer& timer) const noexcept {
-        return (timer.home_ & ~tags) == address();
-    }
+    [[nodiscard]] bool owns(const wheel_timer& timer) const noexcept { return timer.home_ == this; }
 
     template <class Visit>
     void for_each(Visit&& visit) const {
-        for (const wheel_link* list : {&due_, &fresh_, &parked_}) {
-            for (const wheel_link* at = list->next_; at != list; at = at->next_)
-                visit(as_timer(at));
-        }
-        for (const wheel_link* last : last_) {
-            if (last == nullptr) continue;
-            const wheel_link* at = last;
-            do {
-                at = at->next_;
-                visit(as_timer(at));
-            } while (at != last);
-        }
+        for_each_of(due_, visit);
+        for_each_of(fresh_, visit);
+        for_each_of(parked_, visit);
+        for (const wheel_link& list : slots_)
+            for_each_of(list, visit);
     }
 
 private:
     friend class verge::wheel_timer;
     friend struct wheel_access;
 
-    static constexpr std::uintptr_t is_last = 1;
-    static constexpr std::uintptr_t in_order = 2;
-    static constexpr std::uintptr_t least_first = 4;
-    static constexpr std::uintptr_t is_ahead = 8;
-    static constexpr std::uintptr_t tags = is_last | in_order | least_first | is_ahead;
+    using shape = wheel_shape;
+    using place = std::size_t;  // the number of a slot
 
-    static constexpr unsigned digit_bits = 6;
-    static constexpr unsigned slots = 1U << digit_bits;
-    static constexpr unsigned levels = 11;
-    static constexpr unsigned ahead = levels;  // the level of what is taken apart early
-    static constexpr std::size_t slot_count = std::size_t{levels + 1} * slots;
-
-    struct place {
-        unsigned level;
-        unsigned slot;
-        [[nodiscard]] std::size_t index() const noexcept {
-            return std::size_t{level} * slots + slot;
-        }
-        [[nodiscard]] std::uint64_t bit() const noexcept { return std::uint64_t{1} << slot; }
-    };
+    enum class knowledge : std::uint8_t { nothing, least_first, in_order };  // W3
 
     // Lives on the stack of advance(), and outlives the wheel if a callback destroys that.
     struct advance_scope {
@@ -248,85 +243,42 @@ private:
         bool caught_up = false;
     };
 
+    // Lists.
+
     static wheel_timer& as_timer(wheel_link* link) noexcept {
         return static_cast<wheel_timer&>(*link);
     }
     static const wheel_timer& as_timer(const wheel_link* link) noexcept {
         return static_cast<const wheel_timer&>(*link);
     }
-
-    [[nodiscard]] std::uintptr_t address() const noexcept {
-        return reinterpret_cast<std::uintptr_t>(this);
+    static bool is_empty(const wheel_link& list) noexcept { return list.next_ == &list; }
+    static wheel_timer& first_of(wheel_link& list) noexcept { return as_timer(list.next_); }
+    static const wheel_timer& first_of(const wheel_link& list) noexcept {
+        return as_timer(list.next_);
+    }
+    static const wheel_timer& last_of(const wheel_link& list) noexcept {
+        return as_timer(list.prev_);
     }
 
-    [[nodiscard]] place place_of(tick deadline) const noexcept {
-        const auto top = static_cast<unsigned>(std::bit_width((deadline ^ elapsed_) | 1)) - 1;
-        const unsigned level = top / digit_bits;
-        return {level, static_cast<unsigned>(deadline >> (level * digit_bits)) & (slots - 1)};
+    template <class Visit>
+    static void for_each_of(const wheel_link& list, Visit& visit) {
+        for (const wheel_link* at = list.next_; at != &list; at = at->next_)
+            visit(as_timer(at));
     }
 
-    // The slot on the level `ahead` of a timer whose place is ahead_.
-    [[nodiscard]] place place_ahead_of(tick deadline) const noexcept {
-        const unsigned shift = (ahead_.level - 1) * digit_bits;
-        return {ahead, static_cast<unsigned>(deadline >> shift) & (slots - 1)};
+    static void insert(wheel_link* before, wheel_timer& timer, wheel_link* after) noexcept {
+        timer.next_ = after;
+        timer.prev_ = before;
+        before->next_ = &timer;
+        after->prev_ = &timer;
     }
 
-    [[nodiscard]] bool ahead_in_use() const noexcept { return (levels_ >> ahead) != 0; }
-
-    // The first slot in use by time; one on the level `ahead` if there are no others.
-    // Precondition: levels_ != 0.
-    [[nodiscard]] place first_place() const noexcept {
-        const auto level = static_cast<unsigned>(std::countr_zero(levels_));
-        return {level, static_cast<unsigned>(std::countr_zero(occupied_[level]))};
-    }
-
-    // The first tick that the slot stands for: elapsed_ with this digit, and zeros below.
-    [[nodiscard]] tick start_of(place at) const noexcept {
-        const unsigned shift = at.level * digit_bits;
-        const tick above = elapsed_ >> shift >> digit_bits << digit_bits;
-        return (above | at.slot) << shift;
-    }
-
-    // A tick not after the first deadline in a slot.
-    [[nodiscard]] tick bound_of(place at) const noexcept {
-        const wheel_link* const first = last_[at.index()]->next_;
-        return (first->home_ & least_first) != 0 ? first->deadline_ : start_of(at);
-    }
-
-    void mark_used(place at) noexcept {
-        levels_ |= 1U << at.level;
-        occupied_[at.level] |= at.bit();
-    }
-
-    void mark_empty(place at) noexcept {
-        occupied_[at.level] &= ~at.bit();
-        if (occupied_[at.level] == 0) levels_ &= ~(1U << at.level);
-    }
-
-    // A timer that was the last of its list, and is unlinked.
-    void remove_last(wheel_timer& timer) noexcept {
-        place at = place_of(timer.deadline_);
-        if ((timer.home_ & is_ahead) != 0) [[unlikely]]
-            at = place_ahead_of(timer.deadline_);
-        if (timer.prev_ == &timer) {
-            last_[at.index()] = nullptr;
-            mark_empty(at);
-        } else {
-            last_[at.index()] = timer.prev_;
-            timer.prev_->home_ |= timer.home_ & tags;
-        }
-    }
-
-    void append(wheel_link& list, wheel_timer& timer) noexcept {
-        timer.home_ = address();
-        timer.next_ = &list;
-        timer.prev_ = list.prev_;
-        list.prev_->next_ = &timer;
-        list.prev_ = &timer;
+    static void append(wheel_link& list, wheel_timer& timer) noexcept {
+        insert(list.prev_, timer, &list);
     }
 
     static void splice(wheel_link& to, wheel_link& from) noexcept {
-        if (from.next_ == &from) return;
+        if (is_empty(from)) return;
         to.prev_->next_ = from.next_;
         from.next_->prev_ = to.prev_;
         to.prev_ = from.prev_;
@@ -334,52 +286,119 @@ private:
         from.next_ = from.prev_ = &from;
     }
 
-    // Puts a timer with deadline > elapsed_ into its slot, keeping W2 and W3.
-    void file(wheel_timer& timer) noexcept { file(timer, place_of(timer.deadline_), 0); }
+    // Places.
 
-    void file(wheel_timer& timer, place at, std::uintptr_t tag) noexcept {
-        wheel_link*& last = last_[at.index()];
-        wheel_link* const old_last = last;
-        if (old_last == nullptr) {
-            timer.home_ = address() | is_last | in_order | least_first | tag;
-            timer.next_ = timer.prev_ = &timer;
-            last = &timer;
+    // Precondition: deadline > elapsed_.
+    [[nodiscard]] place place_of(tick deadline) const noexcept {
+        const auto bit = 63U ^ static_cast<unsigned>(__builtin_clzll(deadline ^ elapsed_));
+        return place_on(wheel_level_by_bit[bit], deadline);
+    }
+
+    static place place_on(wheel_level level, tick deadline) noexcept {
+        return level.first + ((deadline >> level.shift) & level.digit_limit);
+    }
+
+    // The slot on the level `ahead` of a timer whose place is ahead_.
+    [[nodiscard]] place place_ahead_of(tick deadline) const noexcept {
+        wheel_level level = below_ahead();
+        level.first = shape::ahead;
+        return place_on(level, deadline);
+    }
+
+    // The level below that of the slot that is being taken apart.
+    [[nodiscard]] wheel_level below_ahead() const noexcept {
+        return shape::level(shape::level_of(ahead_) - 1);
+    }
+
+    [[nodiscard]] bool ahead_in_use() const noexcept { return occupied_[shape::ahead / 64] != 0; }
+
+    // The first slot in use by time; one on the level `ahead` if there are no others.
+    // Precondition: words_ != 0.
+    [[nodiscard]] place first_place() const noexcept {
+        const auto word = static_cast<unsigned>(std::countr_zero(words_));
+        return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[word]));
+    }
+
+    // The first tick that the slot stands for: elapsed_ with this digit, and zeros below.
+    [[nodiscard]] tick start_of(place at) const noexcept {
+        const wheel_level level = shape::level(shape::level_of(at));
+        const tick above = (elapsed_ >> level.shift) & ~tick{level.digit_limit};
+        return (above | (at - level.first)) << level.shift;
+    }
+
+    // A tick not after the first deadline in a slot.
+    [[nodiscard]] tick bound_of(place at) const noexcept {
+        return known_[at] != knowledge::nothing ? first_of(slots_[at]).deadline_ : start_of(at);
+    }
+
+    void mark_used(place at) noexcept {
+        words_ |= 1U << (at / 64);
+        occupied_[at / 64] |= std::uint64_t{1} << (at % 64);
+    }
+
+    void mark_empty(place at) noexcept {
+        occupied_[at / 64] &= ~(std::uint64_t{1} << (at % 64));
+        if (occupied_[at / 64] == 0) words_ &= ~(1U << (at / 64));
+    }
+
+    // Timers.
+
+    void adopt(wheel_timer& timer) noexcept {
+        timer.disarm();
+        timer.home_ = this;
+        ++size_;
+    }
+
+    // Takes a timer out of its list, keeping W3.
+    void unlink(wheel_timer& timer) noexcept {
+        wheel_link* const next = timer.next_;
+        wheel_link* const prev = timer.prev_;
+        next->prev_ = prev;
+        prev->next_ = next;
+        // The slot of which it was the first, or a number too large.
+        const place at = (reinterpret_cast<std::uintptr_t>(prev) -
+                          reinterpret_cast<std::uintptr_t>(slots_.data())) /
+                         sizeof(wheel_link);
+        if (at >= slots_.size()) return;
+        if (next == prev) {
+            mark_empty(at);
+        } else if (known_[at] != knowledge::in_order &&
+                   as_timer(next).deadline_ != timer.deadline_) {
+            known_[at] = knowledge::nothing;
+        }
+    }
+
+    // Puts a timer with deadline > elapsed_ into a slot, keeping W2 and W3.
+    void file(wheel_timer& timer, place at) noexcept {
+        wheel_link& list = slots_[at];
+        if (is_empty(list)) [[unlikely]] {
             mark_used(at);
-            return;
+            known_[at] = knowledge::in_order;
+        } else if (known_[at] != knowledge::nothing) {
+            if (timer.deadline_ < first_of(list).deadline_) [[unlikely]] {
+                // Strictly less than all: it stays in front, in order, and W2 cannot be hurt.
+                insert(&list, timer, list.next_);
+                return;
+            }
+            // Whether it is in order with the last is a matter of chance: no branch on that but
+            // where all were in order so far.
+            if (known_[at] == knowledge::in_order && timer.deadline_ < last_of(list).deadline_) {
+                known_[at] = knowledge::least_first;
+            }
         }
-        wheel_link* const first = old_last->next_;
-        timer.next_ = first;
-        timer.prev_ = old_last;
-        old_last->next_ = &timer;
-        first->prev_ = &timer;
-        if ((first->home_ & least_first) != 0 && timer.deadline_ < first->deadline_) [[unlikely]] {
-            // Strictly less than all: it stays in front, in order, and W2 cannot be hurt.
-            first->home_ &= ~least_first;
-            timer.home_ = address() | least_first;
-            return;
-        }
-        last = &timer;
-        const std::uintptr_t known = old_last->home_;
-        old_last->home_ = known & ~(is_last | in_order | is_ahead);
-        std::uintptr_t now_known = known & ~least_first;
-        // Whether it is in order with its neighbour is a matter of chance: no branch on that but
-        // where all were in order so far.
-        if ((known & in_order) != 0) {
-            if (timer.deadline_ < old_last->deadline_) [[unlikely]]
-                now_known &= ~in_order;
-        }
-        timer.home_ = now_known;
+        append(list, timer);
     }
 
     void arm_due(wheel_timer& timer) noexcept;
     bool collect_due() noexcept;
     void empty_slot(place at, tick to) noexcept;
-    std::size_t file_again(wheel_link* last) noexcept;
+    std::size_t file_again(wheel_link& list) noexcept;
     void settle(bool caught_up) noexcept;
-    [[nodiscard]] static tick least_of(const wheel_link* last) noexcept;
+    [[nodiscard]] tick least_of(place at) const noexcept;
 
     void work_ahead() noexcept;
     void enter_ahead() noexcept;
+    [[nodiscard]] place first_place_from(place at) const noexcept;
     [[nodiscard]] bool ahead_is_first() const noexcept;
     [[nodiscard]] tick bound_with_ahead() const noexcept;
     [[nodiscard]] const char* check_slot(place at, std::size_t& seen) const noexcept;
@@ -389,15 +408,16 @@ private:
     std::size_t size_ = 0;
     advance_scope* running_ = nullptr;
     bool behind_ = false;
-    std::uint32_t levels_ = 0;  // a bit for each level in use
-    std::array<std::uint64_t, levels + 1> occupied_{};
+    std::uint32_t words_ = 0;  // a bit for each word of occupied_ that is not 0
+    std::array<std::uint64_t, shape::slots / 64> occupied_{};  // a bit for each slot in use
     wheel_link due_{&due_, &due_};
     wheel_link fresh_{&fresh_, &fresh_};
     wheel_link parked_{&parked_, &parked_};  // armed for never
-    std::array<wheel_link*, slot_count> last_{};
-    std::size_t long_slot_ = 16384;  // more timers take a millisecond or two
-    unsigned long_level_ = levels;   // the lowest on which a slot was long
-    place ahead_{};                  // the slot that is being taken apart
+    std::array<wheel_link, shape::slots> slots_;
+    std::array<knowledge, shape::slots> known_{};
+    std::size_t long_slot_ = 16384;        // more timers take a millisecond or two
+    unsigned long_level_ = shape::levels;  // the lowest on which a slot was long
+    place ahead_ = 0;                      // the slot that is being taken apart
     std::size_t moved_ahead_ = 0;
 };
 
@@ -408,8 +428,7 @@ static_assert(sizeof(wheel_core) <= 8192, "an empty wheel is small");
 static_assert(sizeof(wheel_timer) == 32);
 
 inline void wheel_timer::disarm() noexcept {
-    if (home_ == 0) return;
-    reinterpret_cast<detail::wheel_core*>(home_ & ~detail::wheel_core::tags)->remove(*this);
+    if (home_ != nullptr) home_->remove(*this);
 }
 
 }  // namespace verge
