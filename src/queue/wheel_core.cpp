@@ -2,7 +2,6 @@
 #include <verge/queue/detail/wheel_core.hpp>
 
 #include <algorithm>
-#include <utility>
 
 namespace verge::detail {
 
@@ -104,16 +103,14 @@ std::size_t wheel_core::file_again(wheel_link& list) noexcept {
 
 // Takes a few timers more out of the next slot that is likely to be long.
 void wheel_core::work_ahead() noexcept {
-    if (!ahead_in_use()) {
-        if (long_level_ == shape::levels) return;
-        const place at = first_place_from(shape::level(long_level_).first);
-        if (at == shape::slots) return;
-        const wheel_level level = shape::level(shape::level_of(at));
-        const place reached = place_on(level, elapsed_);
-        if (at != reached + 1) return;     // so early that its timers may be cancelled yet
-        if (start_of(at) <= now_) return;  // its time has come, but of none of its timers
+    if (long_level_ == shape::levels) return;
+    const place at = first_place_from(shape::level(long_level_).first);
+    if (at < (ahead_in_use() ? ahead_ : shape::ahead) && is_next(at)) {
+        give_back_ahead();
         ahead_ = at;
         moved_ahead_ = 0;
+    } else if (!ahead_in_use()) {
+        return;
     }
     const std::size_t some = std::max<std::size_t>(1, long_slot_ / 512);  // 3 us for 32 timers
     for (std::size_t i = 0; i < some && !is_empty(slots_[ahead_]); ++i) {
@@ -122,6 +119,27 @@ void wheel_core::work_ahead() noexcept {
         file(timer, place_ahead_of(timer.deadline_));
         ++moved_ahead_;
     }
+}
+
+// Whether a slot is the very next of its level, and its time has not come.  The timers of one that
+// is farther away may be cancelled yet; and of one whose time has come none may be due.
+bool wheel_core::is_next(place at) const noexcept {
+    const wheel_level level = shape::level(shape::level_of(at));
+    return at == place_on(level, elapsed_) + 1 && start_of(at) > now_;
+}
+
+// Another slot comes before the one that was being taken apart: that one becomes whole again.
+void wheel_core::give_back_ahead() noexcept {
+    if (!ahead_in_use()) return;
+    wheel_link whole{&whole, &whole};
+    for (place from = shape::ahead; from < shape::slots; ++from) {
+        splice(whole, slots_[from]);
+        mark_empty(from);
+    }
+    splice(whole, slots_[ahead_]);
+    splice(slots_[ahead_], whole);
+    known_[ahead_] = knowledge::nothing;
+    mark_used(ahead_);
 }
 
 // The first slot in use from this one on, or shape::slots.
@@ -145,13 +163,13 @@ void wheel_core::enter_ahead() noexcept {
     elapsed_ = start_of(ahead_);
     wheel_link& first = slots_[shape::ahead];
     const place below = below_ahead().first;
-    for (place digit = 1; digit < shape::slots - shape::ahead; ++digit) {
-        const place from = shape::ahead + digit;
-        if (is_empty(slots_[from])) continue;
-        splice(slots_[below + digit], slots_[from]);
-        known_[below + digit] = known_[from];
+    for (std::uint64_t left = occupied_[shape::ahead / 64] & ~std::uint64_t{1}; left != 0;
+         left &= left - 1) {
+        const auto digit = static_cast<unsigned>(std::countr_zero(left));
+        splice(slots_[below + digit], slots_[shape::ahead + digit]);
+        known_[below + digit] = known_[shape::ahead + digit];
         mark_used(below + digit);
-        mark_empty(from);
+        mark_empty(shape::ahead + digit);
     }
     mark_empty(shape::ahead);
     if (!is_empty(first)) file_again(first);  // these go to lower levels still
@@ -247,6 +265,7 @@ const char* wheel_core::check_slot(place at, std::size_t& seen) const noexcept {
     const bool used = ((occupied_[at / 64] >> (at % 64)) & 1U) != 0;
     if (used == is_empty(list)) return "occupied_";
     if (!used) return nullptr;
+    if (list.next_->prev_ != &list) return "links of a slot do not match";
     const bool early = at >= shape::ahead;
     const tick least = first_of(list).deadline_;
     tick before = least;
@@ -274,6 +293,7 @@ const char* wheel_core::check() const noexcept {
     std::size_t seen = 0;
     if (now_ < elapsed_) return "W4: elapsed_ is after now_";
     for (const wheel_link* list : {&due_, &fresh_, &parked_}) {
+        if (list->next_->prev_ != list) return "links of a list do not match";
         for (const wheel_link* link = list->next_; link != list; link = link->next_) {
             if (link->next_->prev_ != link) return "links of a list do not match";
             if (!owns(as_timer(link))) return "a linked timer belongs to no or another queue";

@@ -59,7 +59,7 @@ enum class choice : std::uint8_t {
     near,      // now, give or take
     distance,  // some slots of a level away, give or take one tick
     seam,      // where a slot of a level begins, give or take one tick
-    crowd,     // one of the first ticks of the next slot of a level
+    crowd,     // in the next slot of a level: one of its first ticks, or of the slots below it
     same,      // the deadline of an armed timer, give or take one tick
     equal,     // the deadline of an armed timer
     next,      // the next expiry, give or take one tick
@@ -116,7 +116,7 @@ moment decode_moment(std::uint64_t word, std::span<const choice> frequent) {
     moment m{};
     m.how = frequent[read.below(static_cast<unsigned>(frequent.size()))];
     m.around = static_cast<int>(read.below(3)) - 1;
-    m.level = std::min({read.below(11), read.below(11), read.below(11)});
+    m.level = std::min({read.below(15), read.below(15), read.below(15)});
     m.factor = read.below(16);
     m.timer = read.below(1024);
     const std::uint64_t bits = scrambled(word);
@@ -530,9 +530,14 @@ private:
     // The timer is not elsewhere any more.
     void back(unsigned name) { away_[name] = false; }
 
+    // Where the digit of a level of the wheel begins in a deadline.
+    static unsigned shift_of(unsigned level) {
+        return level <= 3 ? 6 * level : 18 + 4 * (level - 3);
+    }
+
     [[nodiscard]] tick resolve(const moment& m) const {
         const tick now = model_.now();
-        const unsigned shift = 6 * m.level;
+        const unsigned shift = shift_of(m.level);
         const auto shifted = [&](tick base) {
             if (m.around < 0) return base == 0 ? base : base - 1;
             return tick_after(base, static_cast<tick>(m.around));
@@ -545,8 +550,11 @@ private:
             case choice::seam:
                 return shifted(tick_after(now >> shift << shift, tick{1 + m.factor} << shift));
             case choice::crowd: {
-                const unsigned low = 6 + 6 * (m.level % 4);
-                return tick_after(now >> low << low, (tick{1} << low) + m.factor % 8);
+                const unsigned level = 1 + m.level % 4;
+                const tick slot = tick{1} << shift_of(level);
+                const tick below = tick{1} << shift_of(level - 1);
+                const tick place = m.bits % 2 == 0 ? m.factor % 8 : m.factor / 2 * below;
+                return tick_after(now / slot * slot, slot + place);
             }
             case choice::same:
                 return shifted(model_.some_deadline(m.timer));

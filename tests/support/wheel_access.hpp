@@ -24,6 +24,12 @@ struct detail::wheel_access {
         return wheel.core_.ahead_in_use();
     }
 
+    // Where the slot begins that it takes apart.  Precondition: there is one.
+    template <class T>
+    static tick start_of_that(const timing_wheel<T>& wheel) {
+        return wheel.core_.start_of(wheel.core_.ahead_);
+    }
+
     template <class T>
     static bool has_taken_it_apart(const timing_wheel<T>& wheel) {
         return takes_a_slot_apart(wheel) &&

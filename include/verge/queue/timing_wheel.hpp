@@ -24,7 +24,6 @@
 #include <concepts>
 #include <cstddef>
 #include <optional>
-#include <utility>
 
 namespace verge {
 

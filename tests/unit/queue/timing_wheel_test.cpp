@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <type_traits>
 #include <vector>
 
@@ -21,8 +22,8 @@ static_assert(!std::is_copy_constructible_v<wheel_timer> &&
 static_assert(!std::is_copy_constructible_v<timing_wheel<>>);
 static_assert(std::is_nothrow_constructible_v<timing_wheel<>, tick>);
 
-// The worked example of the article that the wheel comes from (its slots are 20 a level, ours 64).
-// c is where the hand points; nothing may fire but when the hand comes to its tick.
+// The worked example of the article that the wheel comes from (its slots are 20 a level, ours 64
+// there). c is where the hand points; nothing may fire but when the hand comes to its tick.
 TEST(TimingWheel, FollowsTheArticle) {
     named_wheel wheel(0);
     timer t1(1);
@@ -226,10 +227,15 @@ protected:
 
     LongSlots() {
         detail::wheel_access::set_long_slot(wheel_, 512);
+        arm_if([](int) { return true; });
+    }
+
+    template <class Choose>
+    void arm_if(Choose choose) {
         for (timer& t : timers_) {
             const auto slot = static_cast<tick>(1 + t.name / each);
             const auto step = static_cast<tick>(t.name % each);
-            wheel_.arm_at(t, slot * span + 2 + step * 2741 % (span - 4));
+            if (choose(t.name)) wheel_.arm_at(t, slot * span + 2 + step * 2741 % (span - 4));
         }
     }
 
@@ -280,6 +286,67 @@ TEST_F(LongSlots, AreNotTakenApartAfterOneThatWasNot) {
     EXPECT_TRUE(has_taken_apart());
     advance_to(4 * span - 1);
     EXPECT_FALSE(takes_apart());
+    advance_to(6 * span);
+    EXPECT_TRUE(wheel_.empty());
+}
+
+TEST_F(LongSlots, AreNotTakenApartWhileAnotherOneMayComeBefore) {
+    cancel_if([](int name) { return name / each == 1; });
+    advance_to(2 * span - 1);
+    EXPECT_FALSE(takes_apart()) << "its timers may be cancelled yet";
+    advance_to(2 * span + 100);
+    EXPECT_TRUE(takes_apart());
+    advance_to(6 * span);
+    EXPECT_TRUE(wheel_.empty());
+}
+
+// While there was nothing else, a far slot was begun: it may take hours until its time comes.
+TEST_F(LongSlots, AreTakenApartAlsoIfAFarOneWasBegun) {
+    advance_to(span + 1);
+    cancel_if([](int name) { return name >= each; });
+    std::deque<timer> far = make_timers<named_wheel>(3);
+    for (timer& t : far)
+        wheel_.arm_at(t, slot_span(5) + 5);
+    advance_to(span + 3);
+    ASSERT_TRUE(takes_apart());
+    EXPECT_EQ(detail::wheel_access::start_of_that(wheel_), slot_span(5));
+    arm_if([](int name) { return name / each == 2; });
+    advance_to(3 * span - 1);
+    EXPECT_EQ(detail::wheel_access::start_of_that(wheel_), 3 * span);
+    EXPECT_TRUE(has_taken_apart());
+    advance_to(4 * span);
+    EXPECT_EQ(wheel_.size(), far.size());
+    EXPECT_EQ(fired_by(wheel_, slot_span(5) + 5), (names{0, 1, 2}));
+}
+
+// A long slot says nothing of those on lower levels, also if they are marked in the same word.
+TEST_F(LongSlots, OnALevelBelowAreNotTakenApart) {
+    wheel_.clear();
+    for (timer& t : timers_) {
+        const auto step = static_cast<tick>(t.name);
+        wheel_.arm_at(t, slot_span(4) + 10 + step * 2741 % slot_span(4));
+    }
+    const tick now = slot_span(4) + slot_span(3) / 2;
+    EXPECT_GT(wheel_.advance(now, [](timer&) {}), 0U) << "and the others are filed again";
+    EXPECT_FALSE(takes_apart());
+    EXPECT_EQ(wheel_.check(), nullptr);
+}
+
+// Of each list that was taken out the least is cancelled, so that it is not known of it any more.
+TEST_F(LongSlots, AreHandedOverWithWhatIsKnownOfThem) {
+    advance_to(2 * span - 1);
+    ASSERT_TRUE(has_taken_apart());
+    std::map<tick, timer*> least;
+    for (timer& t : timers_) {
+        if (t.name / each != 1) continue;
+        timer*& found = least[t.deadline() / slot_span(1)];
+        if (found == nullptr || t.deadline() < found->deadline()) found = &t;
+    }
+    for (const auto& [slot, first] : least)
+        wheel_.cancel(*first);
+    EXPECT_EQ(wheel_.check(), nullptr);
+    advance_to(2 * span);
+    EXPECT_FALSE(has_taken_apart());
     advance_to(6 * span);
     EXPECT_TRUE(wheel_.empty());
 }

@@ -24,7 +24,8 @@
 //       least deadline; or that the list is in order of deadline, which implies that.  On level 0
 //       both hold by nature.
 //   W4  now_ >= elapsed_.  Timers with deadline <= now_ stand in due_, fresh_, or (only while
-//       behind_, that is after an advance that ran out of budget, or inside one) in slots.
+//       behind_, that is inside an advance, or after one that ended before its time: it ran out of
+//       budget, or a callback threw) in slots.
 //   W5  due_ holds what this advance fires next.  fresh_ holds what was armed at or before now_:
 //       it fires on the next advance, so that a timer that re-arms itself with 0 cannot loop.
 //   W6  The level `ahead` (below) holds timers whose place by W1 is ahead_, in the slots that they
@@ -42,7 +43,6 @@
 
 #pragma once
 
-#include <verge/base/detail/assert.hpp>
 #include <verge/queue/tick.hpp>
 
 #include <array>
@@ -95,12 +95,12 @@ namespace detail {
 struct wheel_level {
     std::uint16_t first;       // the number of its first slot
     std::uint8_t shift;        // how many bits of a deadline stand below its digit
-    std::uint8_t digit_limit;  // its largest digit: one less than a power of two
+    std::uint8_t digit_limit;  // its largest digit, so its bits are those of a digit
 };
 
 struct wheel_shape {
     static constexpr unsigned levels = 15;
-    static constexpr unsigned slots = 448;
+    static constexpr unsigned slots = 448;         // 12 of them, before `ahead`, are not used
     static constexpr unsigned ahead = slots - 64;  // the first slot of the level `ahead`
 
     static constexpr wheel_level level(unsigned n) noexcept {
@@ -320,13 +320,15 @@ private:
     }
 
     // The first tick that the slot stands for: elapsed_ with this digit, and zeros below.
+    // Precondition: the slot is not on the level `ahead`.
     [[nodiscard]] tick start_of(place at) const noexcept {
         const wheel_level level = shape::level(shape::level_of(at));
         const tick above = (elapsed_ >> level.shift) & ~tick{level.digit_limit};
         return (above | (at - level.first)) << level.shift;
     }
 
-    // A tick not after the first deadline in a slot.
+    // A tick not after the first deadline in a slot.  Precondition: as for start_of(), and that it
+    // is in use.
     [[nodiscard]] tick bound_of(place at) const noexcept {
         return known_[at] != knowledge::nothing ? first_of(slots_[at]).deadline_ : start_of(at);
     }
@@ -399,6 +401,8 @@ private:
     void work_ahead() noexcept;
     void enter_ahead() noexcept;
     [[nodiscard]] place first_place_from(place at) const noexcept;
+    void give_back_ahead() noexcept;
+    [[nodiscard]] bool is_next(place at) const noexcept;
     [[nodiscard]] bool ahead_is_first() const noexcept;
     [[nodiscard]] tick bound_with_ahead() const noexcept;
     [[nodiscard]] const char* check_slot(place at, std::size_t& seen) const noexcept;
