@@ -9,6 +9,7 @@
 // A failure prints the least program that shows it.
 
 #include "support/wheel_access.hpp"
+#include "support/wheel_seams.hpp"
 #include <verge/queue/timer_heap.hpp>
 #include <verge/queue/timing_wheel.hpp>
 
@@ -116,7 +117,8 @@ moment decode_moment(std::uint64_t word, std::span<const choice> frequent) {
     moment m{};
     m.how = frequent[read.below(static_cast<unsigned>(frequent.size()))];
     m.around = static_cast<int>(read.below(3)) - 1;
-    m.level = std::min({read.below(15), read.below(15), read.below(15)});
+    m.level =
+        std::min({read.below(wheel_levels), read.below(wheel_levels), read.below(wheel_levels)});
     m.factor = read.below(16);
     m.timer = read.below(1024);
     const std::uint64_t bits = scrambled(word);
@@ -530,14 +532,9 @@ private:
     // The timer is not elsewhere any more.
     void back(unsigned name) { away_[name] = false; }
 
-    // Where the digit of a level of the wheel begins in a deadline.
-    static unsigned shift_of(unsigned level) {
-        return level <= 3 ? 6 * level : 18 + 4 * (level - 3);
-    }
-
     [[nodiscard]] tick resolve(const moment& m) const {
         const tick now = model_.now();
-        const unsigned shift = shift_of(m.level);
+        const tick span = slot_span(m.level);
         const auto shifted = [&](tick base) {
             if (m.around < 0) return base == 0 ? base : base - 1;
             return tick_after(base, static_cast<tick>(m.around));
@@ -546,15 +543,15 @@ private:
             case choice::near:
                 return shifted(tick_after(now, m.factor / 4));
             case choice::distance:
-                return shifted(tick_after(now, tick{1 + m.factor / 4} << shift));
+                return shifted(tick_after(now, (1 + m.factor / 4) * span));
             case choice::seam:
-                return shifted(tick_after(now >> shift << shift, tick{1 + m.factor} << shift));
+                return shifted(tick_after(now / span * span, (1 + m.factor) * span));
             case choice::crowd: {
                 const unsigned level = 1 + m.level % 4;
-                const tick slot = tick{1} << shift_of(level);
-                const tick below = tick{1} << shift_of(level - 1);
-                const tick place = m.bits % 2 == 0 ? m.factor % 8 : m.factor / 2 * below;
-                return tick_after(now / slot * slot, slot + place);
+                const tick slot = slot_span(level);
+                const tick inside =
+                    m.bits % 2 == 0 ? m.factor % 8 : m.factor / 2 * slot_span(level - 1);
+                return tick_after(now / slot * slot, slot + inside);
             }
             case choice::same:
                 return shifted(model_.some_deadline(m.timer));
@@ -566,7 +563,7 @@ private:
                 return shifted(far ? now : next);
             }
             case choice::past:
-                return now - std::min(now, tick{m.factor} << shift);
+                return now - std::min(now, m.factor * span);
             case choice::last:
                 return never_tick - 1 - m.factor / 8;
             case choice::never:

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "support/wheel_seams.hpp"
 #include <verge/queue/timer_heap.hpp>
 #include <verge/queue/timer_queue.hpp>
 #include <verge/queue/timing_wheel.hpp>
@@ -83,16 +84,6 @@ names fired_by(Queue& queue, tick now, std::size_t budget = no_budget) {
 // A day of ticks.
 inline constexpr tick day_of_ms = tick{24} * 3600 * 1000;
 inline constexpr tick day_of_ns = day_of_ms * 1000 * 1000;
-
-// The span of a slot on a level of the wheel, and how many slots a level has.  Where the wheel's
-// seams are.
-inline constexpr unsigned wheel_levels = 15;
-constexpr tick slot_span(unsigned level) {
-    return tick{1} << (level <= 3 ? 6 * level : 18 + 4 * (level - 3));
-}
-constexpr tick slots_on(unsigned level) {
-    return level < 3 ? 64 : level < wheel_levels - 1 ? 16 : 4;
-}
 
 // Times at which a wheel may have arrived: on, before and after its seams, and near both ends.
 inline constexpr std::array<tick, 12> interesting_times = {

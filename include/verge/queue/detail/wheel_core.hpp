@@ -119,8 +119,8 @@ struct wheel_shape {
     }
 };
 
-// The level of a deadline by the highest bit in which it differs from the wheel's position.  To
-// compute it takes as long as all the rest of arm().
+// The level of a deadline by the highest bit in which it differs from the wheel's position.  A
+// table, because arm() needs the slot before all else, and computing it is long.
 inline constexpr auto wheel_level_by_bit = [] {
     std::array<wheel_level, 64> table{};
     for (unsigned bit = 0; bit < table.size(); ++bit)
