@@ -11,9 +11,8 @@
 #include <functional>
 #include <memory>
 #include <string_view>
-#include <utility>
-
 #include <system_error>
+#include <utility>
 
 using namespace std::chrono_literals;
 using verge::ip::tcp;

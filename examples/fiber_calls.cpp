@@ -1,8 +1,8 @@
 // Three thousand calls at once, each a fiber that reads like plain code: ask, wait at most half a
 // second for the answer, try again once, give up.  A plain program would need as many threads.
-#include <verge/fiber/scheduler.hpp>
-#include <verge/fiber/this_fiber.hpp>
-#include <verge/fiber/wait.hpp>
+#include <verge/fibers/scheduler.hpp>
+#include <verge/fibers/this_fiber.hpp>
+#include <verge/sync/wait.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -28,7 +28,7 @@ void ask(scheduler& fibers, std::shared_ptr<question> q, std::uint32_t number) {
             if (number % 8 == 0) return;  // lost
             verge::this_fiber::sleep_for(std::chrono::milliseconds(1 + number % 20));
             q->answered.store(1);
-            verge::fibers::notify_all(q->answered);
+            verge::notify_all(q->answered);
         })
         .detach();
 }
@@ -42,8 +42,7 @@ outcome call(scheduler& fibers, std::uint32_t number) {
         const verge::time_point deadline =
             verge::deadline_after(verge::steady_source{}.now(), 500ms);
         while (q->answered.load() == 0) {
-            if (verge::fibers::wait(q->answered, 0, deadline) ==
-                verge::fibers::wait_result::timed_out) {
+            if (verge::wait(q->answered, 0, deadline) == verge::wait_result::timed_out) {
                 break;
             }
         }

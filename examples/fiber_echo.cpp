@@ -1,8 +1,8 @@
 // An echo server where each connection is a fiber: read, write, and hang up after half a second of
 // silence.  The clients are fibers too; one of them says nothing.
-#include <verge/fiber/scheduler.hpp>
-#include <verge/fiber/this_fiber.hpp>
-#include <verge/fiber/wait_fd.hpp>
+#include <verge/fibers/scheduler.hpp>
+#include <verge/fibers/this_fiber.hpp>
+#include <verge/fibers/wait_fd.hpp>
 
 #include <atomic>
 #include <cerrno>
@@ -10,13 +10,12 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <system_error>
 #include <vector>
 
-#include <sys/socket.h>
-#include <system_error>
-#include <unistd.h>
-
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace {
 

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
-
 #include <system_error>
 
 using namespace std::chrono_literals;

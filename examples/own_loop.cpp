@@ -10,10 +10,9 @@
 #include <cstdio>
 #include <thread>
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <poll.h>
 
 using namespace std::chrono_literals;
 

@@ -4,8 +4,8 @@
 
 #include <chrono>
 #include <cstdio>
-
 #include <system_error>
+
 #include <unistd.h>
 
 using namespace std::chrono_literals;

@@ -5,12 +5,27 @@
 #   (none)  all of it: tests, checks, and the peers of verge-bench
 set -eu
 
-build='g++ cmake ninja-build pkg-config ccache libcli11-dev libfmt-dev libboost-dev'
-checks='clang clang-tidy clang-format libclang-rt-14-dev shellcheck python3 valgrind'
-tests='libgtest-dev libgmock-dev relacy-dev librapidcheck-dev gdb'
-tests="$tests chromium chromium-driver fonts-dejavu-core"   # the live page of verge serve
-bench='libbenchmark-dev libasio-dev libevent-dev libuv1-dev libev-dev'
-bench="$bench libboost-fiber-dev libboost-context-dev"
+build='g++ cmake ninja-build'        # the compiler of most presets; their generator
+build="$build ccache"                # one object serves several build folders
+build="$build libcli11-dev"          # tools/: the command line
+build="$build libfmt-dev"            # tools/: text
+build="$build libboost-dev"          # tools/: Beast's HTTP parser
+
+checks='clang'                       # the clang presets: thread-safety analysis, sanitizers
+checks="$checks libclang-rt-14-dev"  # their run-time libraries, and libFuzzer
+checks="$checks clang-tidy clang-format shellcheck"
+checks="$checks python3"             # scripts/*.py, and the tests written in Python
+
+tests='libgtest-dev'                 # unit, stress and issue tests
+tests="$tests relacy-dev"            # tests/model, scripts/mutate_orders.py
+tests="$tests librapidcheck-dev"     # tests/property
+tests="$tests libboost-context-dev"  # tests/unit/fibers: the reference for our own stack switch; bench/
+tests="$tests valgrind gdb"          # tests/valgrind, tests/gdb
+tests="$tests pkg-config"            # tests/install
+tests="$tests chromium chromium-driver fonts-dejavu-core"   # tests/tool: the live page of verge serve
+
+# The peers of verge-bench, bench/CMakeLists.txt.
+bench='libasio-dev libevent-dev libuv1-dev libev-dev libboost-fiber-dev'
 
 case ${1:-all} in
     build) packages=$build programs='g++ cmake ninja' ;;

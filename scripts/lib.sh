@@ -2,6 +2,8 @@
 # What test.sh, check.sh, run.sh and bench.sh share.  Sourced from the root of the repository.
 
 export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
+# For the projects that tests/install builds from nothing; our own build sets its launcher itself.
+! command -v ccache >/dev/null || export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 
 passed=0 failed=0 skipped=0   # tests, over all presets so far
 

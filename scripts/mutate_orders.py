@@ -1,7 +1,15 @@
 #!/usr/bin/env python3
 """Weakens each explicit memory order one step and shows that a model then fails.
 
-usage: scripts/mutate_orders.py [--jobs N] [--limit SECONDS] [UNIT...]      e.g. ... parker
+usage: scripts/mutate_orders.py [--all | UNIT...] [--record] [--jobs N] [--limit SECONDS]
+    (none)     the units that changed since they were recorded, and those that share a file with them
+    --all      every unit
+    UNIT...    these units, changed or not, e.g. parker
+    --record   if nothing failed, records the units that ran in scripts/order_mutants.json
+
+A unit is one model.  It changed if the SHA-256 of a file differs from the recorded one: the model, a
+helper in tests/model/ that it includes, or a source that it mutates.  Other headers and this script
+are not hashed: `scripts/check.sh full` runs every unit.
 
 A model, tests/model/<unit>_model.cpp, names the files that it covers:  // mutates: <file>...
 Each memory order in their code is weakened alone and the models are run.  A model is compiled once,
@@ -19,6 +27,8 @@ The script fails on survivors, errors, and models that name no file or fail unch
 import argparse
 import concurrent.futures
 import dataclasses
+import hashlib
+import json
 import os
 import pathlib
 import re
@@ -34,6 +44,7 @@ from check_atomics import code_of  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RELACY = pathlib.Path("/usr/include")
 COMPILE = ["g++", "-std=c++20", "-O1", "-w"]
+RECORD = ROOT / "scripts/order_mutants.json"  # unit -> file -> SHA-256, when it last passed
 LAYERS = ("base", "queue")  # whose bodies the models call
 CHOICE = "VERGE_MUTANT"  # the environment's word for the mutant to be
 PRELUDE = f'''#include <cstdlib>
@@ -44,6 +55,7 @@ inline const int verge_mutant = verge_chosen ? std::atoi(verge_chosen) : -1;
 ORDER = re.compile(r"\bmemory_order(?:_|::)(consume|acquire|release|acq_rel|seq_cst)\b")
 ANY_ORDER = re.compile(r"\bmemory_order(?:_|::)\w+")
 MUTATES = re.compile(r"^//\s*mutates:\s*(.+)$", re.M)
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 EXCUSE = re.compile(r"//.*\bnot mutated:\s*\S")
 
 LOADS = {"load", "test", "wait"}
@@ -253,11 +265,78 @@ def unmodelled(covered: set[pathlib.Path]) -> list[str]:
     return found
 
 
+def unit_of(model: pathlib.Path) -> str:
+    return model.stem.removesuffix("_model")
+
+
+def mutated_by(model: pathlib.Path) -> list[pathlib.Path]:
+    return [pathlib.Path(f) for m in MUTATES.finditer(model.read_text()) for f in m[1].split()]
+
+
+def inputs_of(model: pathlib.Path, root: pathlib.Path) -> list[pathlib.Path]:
+    """What a unit is made of: the model, the helpers beside it that it includes, what it mutates."""
+    found, ahead = {}, [model]
+    while ahead:
+        file = ahead.pop()
+        if file not in found:
+            found[file] = None
+            ahead += [helper for name in INCLUDE.findall(file.read_text())
+                      if (helper := model.parent / name).is_file()]
+    found.update(dict.fromkeys(root / file for file in mutated_by(model)))
+    return sorted(found)
+
+
+def hashes_of(model: pathlib.Path, root: pathlib.Path) -> dict[str, str]:
+    return {str(file.relative_to(root)):
+            hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "missing"
+            for file in inputs_of(model, root)}
+
+
+def why_changed(recorded: dict[str, str] | None, current: dict[str, str]) -> str:
+    """The reason to run a unit again; empty if there is none."""
+    if recorded is None:
+        return "never recorded"
+    return ", ".join(file for file in sorted({*recorded, *current})
+                     if recorded.get(file) != current.get(file))
+
+
+def choose(current: dict[str, dict[str, str]], recorded: dict[str, dict[str, str]],
+           mutated: dict[str, set[pathlib.Path]]) -> dict[str, str]:
+    """The units to run, each with the reason.
+
+    A mutant of a file that two units cover may be killed by one of them only, so units that share a
+    mutated file run together.
+    """
+    chosen = {unit: f"changed: {why}" if unit in recorded else why
+              for unit, hashes in current.items()
+              if (why := why_changed(recorded.get(unit), hashes))}
+    ahead = list(chosen)
+    while ahead:
+        unit = ahead.pop()
+        for other in current:
+            if other not in chosen and mutated[unit] & mutated[other]:
+                chosen[other] = f"shares a mutated file with {unit}"
+                ahead.append(other)
+    return chosen
+
+
+def read_record(file: pathlib.Path) -> dict[str, dict[str, str]]:
+    return json.loads(file.read_text()) if file.is_file() else {}
+
+
+def write_record(file: pathlib.Path, recorded: dict[str, dict[str, str]],
+                 current: dict[str, dict[str, str]], ran: set[str]) -> None:
+    """Replaces the units that ran, keeps the others, drops those that no longer exist."""
+    new = {unit: current[unit] if unit in ran else recorded[unit]
+           for unit in sorted(current) if unit in ran or unit in recorded}
+    file.write_text(json.dumps(new, indent=1) + "\n")
+
+
 def jobs_of(models: list[pathlib.Path]) -> tuple[dict[Mutant, list[pathlib.Path]], int]:
     """The mutants with the models that may kill them, and how many models cannot be used."""
     jobs, bad = {}, 0
     for model in models:
-        files = [pathlib.Path(f) for m in MUTATES.finditer(model.read_text()) for f in m[1].split()]
+        files = mutated_by(model)
         missing = [f for f in files if not (ROOT / f).is_file()]
         if not files or missing:
             said = f"no such file: {missing[0]}" if missing else "no line `// mutates: <file>`"
@@ -273,24 +352,50 @@ def jobs_of(models: list[pathlib.Path]) -> tuple[dict[Mutant, list[pathlib.Path]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("units", nargs="*", help="only these models, e.g. parker")
+    parser.add_argument("--all", action="store_true", help="every unit, changed or not")
+    parser.add_argument("--record", action="store_true",
+                        help="write the hashes of the units that ran, if nothing failed")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (2)")
     parser.add_argument("--limit", type=float, default=300, help="seconds a model may run (300)")
     options = parser.parse_args()
+    if options.all and options.units:
+        parser.error("--all or units, not both")
 
     if not (RELACY / "relacy" / "atomic.hpp").exists():
         print("mutate_orders: relacy-dev is missing, nothing is checked")
         return 1
     all_models = sorted((ROOT / "tests/model").glob("*_model.cpp"))
-    models = [m for m in all_models
-              if not options.units or m.stem.removesuffix("_model") in options.units]
-    if not models:
-        print("mutate_orders: no such model")
+    if absent := set(options.units) - {unit_of(model) for model in all_models}:
+        print(f"mutate_orders: no such model: {' '.join(sorted(absent))}")
         return 1
-    jobs, bad = jobs_of(models)
+    # Before the run: what is edited meanwhile is not what ran.
+    current = {unit_of(model): hashes_of(model, ROOT) for model in all_models}
+    mutated = {unit_of(model): set(mutated_by(model)) for model in all_models}
+    recorded = read_record(RECORD)
+    if options.all:
+        chosen = dict.fromkeys(current, "--all")
+    elif options.units:
+        chosen = dict.fromkeys(options.units, "named")
+    else:
+        chosen = choose(current, recorded, mutated)
+        for unit in current:
+            print(f"run        {unit}: {chosen[unit]}" if unit in chosen else
+                  f"skip       {unit}: as recorded")
+    jobs, bad = jobs_of([model for model in all_models if unit_of(model) in chosen])
+    if not options.units:
+        for file in unmodelled(set().union(*mutated.values())):
+            print(f"note: no model covers {file}")
 
     count = dict.fromkeys(("killed", "survived", "excused", "timed out", "error"), 0)
     excuses: dict[tuple, bool] = {}  # an excused line -> a mutant of it survived
     began = time.monotonic()
+    if bad:
+        return 1
+    if not chosen:
+        print("0 mutants: every unit is as recorded")
+        if options.record:
+            write_record(RECORD, recorded, current, set())
+        return 0
     with tempfile.TemporaryDirectory(prefix="verge-mutants-") as name, \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         runner = Runner(pathlib.Path(name), options.limit, jobs)
@@ -322,12 +427,14 @@ def main() -> int:
     for (path, line), needed in excuses.items():
         if not needed:
             print(f"note: {path}:{line}: `not mutated` is no longer true, every mutant was killed")
-    if not options.units:
-        for file in unmodelled({mutant.path for mutant in jobs}):
-            print(f"note: no model covers {file}")
     print(f"{len(jobs)} mutants: " + ", ".join(f"{n} {what}" for what, n in count.items()) +
           f"; {time.monotonic() - began:.0f} s")
-    return 1 if count["survived"] or count["timed out"] or count["error"] else 0
+    if count["survived"] or count["timed out"] or count["error"]:
+        return 1
+    if options.record:
+        write_record(RECORD, recorded, current, set(chosen))
+        print(f"recorded {len(chosen)} units in {RECORD.relative_to(ROOT)}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "support/clock.hpp"
-#include <verge/fiber/scheduler.hpp>
-#include <verge/fiber/this_fiber.hpp>
+#include <verge/fibers/scheduler.hpp>
+#include <verge/fibers/this_fiber.hpp>
 
 #include <cstddef>
 #include <cstdint>

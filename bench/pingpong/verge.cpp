@@ -2,15 +2,14 @@
 
 #include "fibers/verge_fibers.hpp"
 #include "pingpong/pingpong.hpp"
-#include <verge/fiber/condition_variable.hpp>
-#include <verge/fiber/mutex.hpp>
+#include <verge/sync/condition_variable.hpp>
+#include <verge/sync/mutex.hpp>
 
 namespace {
 
 const bench::add_peer registered{
     {.work = "pingpong",
      .name = "verge",
-     .run = bench::run_pingpong<bench::verge_fibers, verge::fibers::mutex,
-                                verge::fibers::condition_variable>}};
+     .run = bench::run_pingpong<bench::verge_fibers, verge::mutex, verge::condition_variable>}};
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include <sys/wait.h>
-#include <system_error>
 #include <unistd.h>
 
 namespace bench {

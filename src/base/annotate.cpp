@@ -1,3 +1,5 @@
+// src/base/annotate.cpp -- valgrind's client requests, compiled into debug builds only.
+
 #include <verge/base/detail/annotate.hpp>
 
 #if !defined(NDEBUG) && __has_include(<valgrind/memcheck.h>)
@@ -28,7 +30,7 @@ void valgrind_defined(const void* begin, std::size_t size) noexcept {
 }
 
 unsigned valgrind_stack(const void* low, const void* top) noexcept {
-    // Its number 0 is a stack as well: the first one that was registered.
+    // Valgrind numbers stacks from 0, and our 0 means "none".
     return RUNNING_ON_VALGRIND != 0 ? VALGRIND_STACK_REGISTER(low, top) + 1 : 0;
 }
 

@@ -1,3 +1,5 @@
+// src/base/assert.cpp -- reports a failed VERGE_ASSERT and aborts.
+
 #include <verge/base/detail/assert.hpp>
 
 #include <cstdio>

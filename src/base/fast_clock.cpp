@@ -1,5 +1,8 @@
+// src/base/fast_clock.cpp -- measures the rate of the time stamp counter and sets the anchors.
+
 #include <verge/base/detail/fast_clock.hpp>
 #include <verge/base/detail/in_place.hpp>
+#include <verge/base/detail/kernel.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -23,11 +26,11 @@ using in_place::fast_rate;
 
 bool kernel_trusts_counter() noexcept {
     constexpr const char* path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = os::open_to_read(path);
     if (fd < 0) return false;
     char name[8] = {};
-    const ssize_t got = ::read(fd, name, sizeof name - 1);
-    ::close(fd);
+    const ssize_t got = os::read(fd, name, sizeof name - 1);
+    os::close(fd);
     return got >= 4 && std::memcmp(name, "tsc\n", 4) == 0;
 }
 
@@ -50,7 +53,7 @@ bool kernel_trusts_counter() noexcept {
 
 std::uint64_t clock_ns() noexcept {
     timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    os::clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
            static_cast<std::uint64_t>(now.tv_nsec);
 }
@@ -58,7 +61,7 @@ std::uint64_t clock_ns() noexcept {
 struct pair {
     std::uint64_t ticks;  // read before the clock
     std::uint64_t ns;
-    std::uint64_t width;  // ticks that the reading of both took
+    std::uint64_t width;  // ticks that it took to read both
 };
 
 pair read_both() noexcept {
@@ -68,11 +71,11 @@ pair read_both() noexcept {
 }
 
 constexpr std::uint64_t window_ns = 16'000;
-constexpr std::uint64_t margin_ns = 64;  // for reads that the processor moved a few cycles forward
+constexpr std::uint64_t margin_ns = 64;  // for reads that the processor executed a little early
 constexpr unsigned shift = in_place::rate_shift;
-constexpr std::uint64_t unusable = 1;  // a rate
+constexpr std::uint64_t unusable = 1;  // the rate that means "do not use the counter"
 
-// Measures the rate to within 1 %, which the factor of 1.125 has room for: 100 us suffice.
+// Measures the rate to within 1 %, which the factor of 1.125 allows for: 100 us suffice.
 std::uint64_t measure_rate() noexcept {
     if (!kernel_trusts_counter()) return unusable;
     for (int attempt = 0; attempt < 100; ++attempt) {
@@ -82,7 +85,7 @@ std::uint64_t measure_rate() noexcept {
             to = read_both();
         const std::uint64_t ticks = to.ticks - from.ticks;
         const std::uint64_t ns = to.ns - from.ns;
-        // An interruption between the two reads of a pair would spoil it.
+        // Discard a pair whose two reads were interrupted.
         if (from.width + to.width > ticks / 200 || ns > 10'000'000 || ticks == 0) continue;
         return ((ns << shift) / ticks) * 9 / 8;
     }
@@ -90,14 +93,14 @@ std::uint64_t measure_rate() noexcept {
 }
 
 std::uint64_t usable_rate() noexcept {
-    // relaxed, three times: the number is all there is.
+    // relaxed, three times: a number that publishes nothing else.
     std::uint64_t rate = fast_rate.load(std::memory_order_relaxed);
     if (rate != 0) return rate;
-    // relaxed: a number that stands for itself.
+    // relaxed: a flag that publishes nothing else.
     in_place::counter_overlaps.store(processor_goes_on(), std::memory_order_relaxed);
     const std::uint64_t measured = measure_rate();
-    // Who comes first decides: with an anchor made by another's rate, `unusable` would be too
-    // early.  relaxed: as above.
+    // The first thread decides for all: if a later one stored `unusable`, threads that have made an
+    // anchor would extrapolate with it, and be too early.  relaxed: as above.
     return fast_rate.compare_exchange_strong(rate, measured, std::memory_order_relaxed,
                                              std::memory_order_relaxed)
                ? measured
@@ -110,10 +113,15 @@ time_point in_place::new_anchor() noexcept {
     const auto as_time = [](std::uint64_t ns) {
         return time_point(duration(static_cast<duration::rep>(ns)));
     };
+    // A replaced kernel is asked each time: the counter does not keep its time.
+    if (kernel::replacement() != nullptr) {
+        own.window = 0;
+        return as_time(clock_ns());
+    }
     const std::uint64_t rate = usable_rate();
     if (rate == unusable) return as_time(clock_ns());
     const pair now = read_both();
-    // A long reading would put the anchor's sum far above the clock: use the clock itself then.
+    // A slow reading would put the result far above the clock: then make no anchor.
     const std::uint64_t window = (window_ns << shift) / rate;
     own.ticks = now.ticks;
     own.ns = now.ns + margin_ns;

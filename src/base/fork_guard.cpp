@@ -1,4 +1,7 @@
+// src/base/fork_guard.cpp -- the page that the kernel zeroes in every forked child.
+
 #include <verge/base/detail/fork_guard.hpp>
+#include <verge/base/detail/os_thread.hpp>
 #include <verge/base/detail/pages.hpp>
 
 #include <mutex>
@@ -11,16 +14,18 @@ namespace verge::detail {
 
 namespace {
 
-// The mark of this process, on the page that children find empty.  Never unmapped.
+// The mark of this process, on the page that is zero in a child.  Never unmapped.
 std::atomic<std::uint64_t>* wiped_word = nullptr;
 // Marks given so far in this process and its ancestors: copied by fork, so a child's next mark
 // differs from the mark of every object that it inherited.
 std::uint64_t marks_given = 0;
-constinit std::mutex guard_lock;
+constinit thread_mutex guard_lock;
 
-// As in slot_registry.cpp: the lock is taken over a fork.
-[[maybe_unused]] const int held_over_forks = ::pthread_atfork(
-    [] { guard_lock.lock(); }, [] { guard_lock.unlock(); }, [] { guard_lock.unlock(); });
+// As in slot_registry.cpp: the lock is held across a fork.
+[[maybe_unused]] const int held_over_forks =
+    ::pthread_atfork([]() VERGE_NO_THREAD_SAFETY_ANALYSIS { guard_lock.lock(); },
+                     []() VERGE_NO_THREAD_SAFETY_ANALYSIS { guard_lock.unlock(); },
+                     []() VERGE_NO_THREAD_SAFETY_ANALYSIS { guard_lock.unlock(); });
 
 }  // namespace
 
@@ -30,10 +35,10 @@ fork_guard::fork_guard() {
         const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
         void* const page = map_pages(bytes);
         // Refused by kernels before 4.14 only: then a child is not recognised.
-        ::madvise(page, bytes, MADV_WIPEONFORK);
+        os::madvise(page, bytes, MADV_WIPEONFORK);
         wiped_word = static_cast<std::atomic<std::uint64_t>*>(page);
     }
-    // relaxed, twice: under the lock; other threads of this process never see it change.
+    // relaxed, twice: under the lock; no other thread of this process sees it change.
     if (wiped_word->load(std::memory_order_relaxed) == 0) {
         wiped_word->store(++marks_given, std::memory_order_relaxed);
     }

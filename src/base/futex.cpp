@@ -1,3 +1,6 @@
+// src/base/futex.cpp -- the futex system calls of futex_platform.
+
+#include <verge/base/detail/kernel.hpp>
 #include <verge/base/parker.hpp>
 
 #include <cerrno>
@@ -14,11 +17,11 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "the kernel reads the wor
 
 namespace {
 
-// Its result is ignored, and so errno stays as it was: a fiber that sleeps keeps its own.
+// The result is ignored, so errno is restored: a sleep must not change the caller's errno.
 void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* until) noexcept {
     const int kept = errno;
-    ::syscall(SYS_futex, &word, operation, value, until, nullptr, FUTEX_BITSET_MATCH_ANY);
+    detail::os::futex(&word, operation, value, until);
     errno = kept;
 }
 
@@ -29,7 +32,7 @@ void futex_platform::wait(std::atomic<std::uint32_t>& word, std::uint32_t expect
     timespec at{};
     const timespec* until = nullptr;
     if (deadline != never) {
-        // A time before the epoch of CLOCK_MONOTONIC has passed, but the kernel says EINVAL to it.
+        // A time before the epoch of CLOCK_MONOTONIC has passed; the kernel would return EINVAL.
         if (deadline < time_point{}) return;
         // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, so an early return
         // (signal, spurious wake) cannot stretch the total wait, as a relative time would.
@@ -39,8 +42,8 @@ void futex_platform::wait(std::atomic<std::uint32_t>& word, std::uint32_t expect
         at.tv_nsec = static_cast<long>(ns % per_second);
         until = &at;
     }
-    // The result is ignored on purpose: woken, expired, interrupted and "word changed" all mean
-    // "look again", which is what every caller does.
+    // The result is ignored on purpose: every caller checks the word again, whether it was woken,
+    // timed out, was interrupted, or the word had changed.
     futex(word, FUTEX_WAIT_BITSET_PRIVATE, expected, until);
 }
 

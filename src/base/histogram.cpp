@@ -1,3 +1,5 @@
+// src/base/histogram.cpp -- snapshots of a histogram, their percentiles and their merge.
+
 #include <verge/base/histogram.hpp>
 
 #include <algorithm>
@@ -12,8 +14,8 @@ std::uint64_t saturated_sum(std::uint64_t a, std::uint64_t b) noexcept {
     return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::uint64_t>::max() : sum;
 }
 
-// ceil(p percent of count), at least 1.  Products such as 8.8 * 375 / 100 come out just above
-// the whole number that is meant; a few units in the last place are taken off first.
+// ceil(p percent of count), at least 1.  Products such as 8.8 * 375 / 100 are rounded to just above
+// the exact integer, so a few units in the last place are subtracted first.
 std::uint64_t rank_of(double p, std::uint64_t count) noexcept {
     constexpr double shy = 1 - 4 * std::numeric_limits<double>::epsilon();
     const double rank = std::ceil(p * static_cast<double>(count) / 100 * shy);
@@ -29,7 +31,7 @@ histogram_snapshot histogram::snapshot() const {
     std::size_t first = bucket_count;
     std::size_t used = 0;  // one past the last bucket that is not empty
     for (std::size_t bucket = 0; bucket < bucket_count; ++bucket) {
-        // relaxed: each count is right by itself, and no order between them is promised.
+        // relaxed: each count is valid by itself, and no order between them is promised.
         const std::uint64_t n = counts_[bucket].load(std::memory_order_relaxed);
         if (n == 0) continue;
         result.counts_[bucket] = n;
@@ -39,8 +41,8 @@ histogram_snapshot histogram::snapshot() const {
     }
     result.counts_.resize(used);
     if (used == 0) return result;
-    // relaxed, three times: while a record is under way these may be of another moment than the
-    // buckets; min and max are then moved into the outermost buckets, where they belong.
+    // relaxed, three times: during a record() these may be older or newer than the buckets; min and
+    // max are clamped into the outermost buckets.
     result.sum_ = sum_.load(std::memory_order_relaxed);
     result.min_ =
         std::clamp(min_.load(std::memory_order_relaxed), lowest_of(first), highest_of(first));

@@ -1,4 +1,7 @@
+// src/base/manual_clock.cpp -- the list of waiters of a manual_clock, and how they are woken.
+
 #include <verge/base/detail/assert.hpp>
+#include <verge/base/detail/os_thread.hpp>
 #include <verge/base/manual_clock.hpp>
 
 #include <algorithm>
@@ -10,7 +13,7 @@ namespace verge {
 
 namespace {
 
-/// A thread inside park(), on its stack.  Linked while it waits and is not due.
+// A thread inside park(), on its stack.  Linked while it waits and is not due.
 struct waiter {
     parker* owner;
     time_point deadline;
@@ -19,15 +22,15 @@ struct waiter {
 
 }  // namespace
 
-// How no wake-up is lost.  The owner says enter() to its parker, *then* links itself under the
-// mutex; advance() changes the time and expires the due ones under the same mutex.  Either the
-// owner comes second and sees the new time, or advance() comes second, sees the owner linked and
-// parked, and expires it.  An unpark() needs no lock: the parker settles it (parker.hpp).
+// Why no wake-up is lost.  The owner calls enter() of its parker, *then* links itself under the
+// mutex; advance() changes the time and expires the due waiters under the same mutex.  Either the
+// owner locks second and sees the new time, or advance() locks second, sees the owner linked and
+// parked, and expires it.  An unpark() needs no lock: the parker handles that race (parker.hpp).
 struct manual_clock::state {
     explicit state(time_point start) : now(std::min(start, last_time)) {}
 
     // Calls f(link) for each linked waiter, where `*link` is the pointer to it.  If f changes
-    // *link, the walk goes on with what is there now.
+    // *link, the walk continues with the new value.
     template <class F>
     void each(F f) {
         for (waiter** link = &first; *link != nullptr;) {
@@ -42,23 +45,23 @@ struct manual_clock::state {
         --linked;
     }
 
-    // Moves the time to `when`, if that is later.  The mutex is held.
+    // Moves the time to `when`, if that is later.  Precondition: the mutex is held.
     void move_to(time_point when) {
         when = std::min(when, last_time);
         // relaxed: only holders of the mutex write it.
         if (when <= now.load(std::memory_order_relaxed)) return;
-        // relaxed: sleepers are ordered by the mutex, and reading the time orders nothing.
+        // relaxed: the mutex orders sleepers, and reading the time orders nothing.
         now.store(when, std::memory_order_relaxed);
         each([&](waiter** link) {
             waiter& due = **link;
             if (due.deadline > when) return;
             unlink(link);
-            due.owner->expire();  // it stays in park(), and alive, until it has had the mutex
+            due.owner->expire();  // `due` lives in park() until that has locked the mutex again
         });
     }
 
-    std::mutex mutex;
-    std::condition_variable changed;  // notified when `linked` grows or `inside` shrinks
+    detail::thread_mutex mutex;
+    detail::thread_condition changed;  // notified when `linked` grows or `inside` shrinks
 
     // Written with the mutex held.  `now` is read without it.
     std::atomic<time_point> now;
@@ -96,7 +99,7 @@ void manual_clock::advance_to(time_point when) noexcept {
 
 void manual_clock::sleep_until(time_point when) noexcept {
     parker owner;
-    static_cast<void>(park(owner, when));  // nobody else knows the parker: it is false
+    static_cast<void>(park(owner, when));  // false: no other thread can unpark it
 }
 
 bool manual_clock::park(parker& owner, time_point deadline) noexcept {

@@ -1,3 +1,5 @@
+// src/base/prometheus.cpp -- valid names, escaping, and the text exposition format.
+
 #include <verge/base/prometheus.hpp>
 
 #include <algorithm>
@@ -16,7 +18,7 @@ bool is_digit(char c) noexcept {
     return c >= '0' && c <= '9';
 }
 
-// A colon would be allowed in the name of a metric, but is for the rules of whoever collects.
+// A colon is valid in the name of a metric, but reserved for recording rules.
 std::string valid_name(std::string_view text) {
     std::string name;
     if (text.empty() || is_digit(text.front())) name = '_';
@@ -25,14 +27,14 @@ std::string valid_name(std::string_view text) {
     return name;
 }
 
-// Two underscores at the beginning are Prometheus' own: __name__ would rename the metric.
+// Two leading underscores are reserved for Prometheus: __name__ would rename the metric.
 std::string valid_label_name(std::string_view text) {
     const std::string name = valid_name(text);
     const std::size_t first = std::min(name.find_first_not_of('_'), name.size());
     return first < 2 ? name : name.substr(first - 1);
 }
 
-// How many bytes the character at the beginning has; 0 if it is no UTF-8.
+// The length of the first character in bytes; 0 if it is not valid UTF-8.
 std::size_t utf8_size(std::string_view text) noexcept {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned char first = byte(0);
@@ -42,7 +44,7 @@ std::size_t utf8_size(std::string_view text) noexcept {
     for (std::size_t i = 1; i < size; ++i) {
         if ((byte(i) & 0xc0) != 0x80) return 0;
     }
-    // Longer than needed, surrogates, beyond the last character.
+    // Overlong encodings, surrogates, code points above U+10FFFF.
     if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
         (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f)) {
         return 0;
@@ -75,7 +77,7 @@ std::string escaped(std::string_view text, bool quotes) {
 prometheus_text& prometheus_text::add_value(std::string_view name, stat_kind kind, double value,
                                             std::string_view help,
                                             std::initializer_list<prometheus_label> labels) {
-    std::array<char, 32> digits{};  // the shortest that reads back the same has at most 24
+    std::array<char, 32> digits{};  // the shortest form that round-trips has at most 24
     std::string text;
     if (std::isnan(value)) {
         text = "NaN";
@@ -116,7 +118,7 @@ void prometheus_text::put(std::string_view name, stat_kind kind, std::string val
     constexpr std::string_view total = "_total";
     if (kind == stat_kind::counter && !whole.ends_with(total)) whole += total;
 
-    // Every snapshot of one type tells the same list: mostly it is the metric after the last one.
+    // Every snapshot of a type visits the same list, so it is usually the metric after the last.
     if (next_ >= metrics_.size() || metrics_[next_].name != whole) {
         const auto found = std::find_if(metrics_.begin(), metrics_.end(),
                                         [&](const metric& m) { return m.name == whole; });

@@ -1,3 +1,5 @@
+// src/base/slot_registry.cpp -- the process-wide slot registry, held across forks.
+
 #include <verge/base/detail/slot_registry.hpp>
 
 #include <pthread.h>
@@ -10,9 +12,9 @@ constinit slot_registry slot_numbers;
 
 namespace {
 
-// A child of a fork has none of its parent's threads: a lock that one of them held would stay
-// locked. So it is taken over the fork. Registered before main(): registering at first use could
-// itself be cut in two by a fork. Without memory for it at that time, forks are as they were.
+// A forked child has none of its parent's threads: a lock that one of them held would stay locked
+// for ever.  So the lock is held across the fork.  Registered before main(): a fork could interrupt
+// a registration at first use.  If pthread_atfork fails for lack of memory, forks are unprotected.
 [[maybe_unused]] const int held_over_forks =
     ::pthread_atfork([]() VERGE_NO_THREAD_SAFETY_ANALYSIS { slot_numbers.before_fork(); },
                      []() VERGE_NO_THREAD_SAFETY_ANALYSIS { slot_numbers.after_fork(); },

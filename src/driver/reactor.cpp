@@ -1,10 +1,15 @@
+// src/driver/reactor.cpp -- the reactor on epoll, eventfd and timerfd.
+
+#include <verge/base/detail/kernel.hpp>
 #include <verge/base/detail/optional_lock.hpp>
+#include <verge/base/detail/os_thread.hpp>
 #include <verge/driver/detail/wake_lead.hpp>
 #include <verge/driver/reactor.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <mutex>
 #include <new>
@@ -12,6 +17,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -20,17 +26,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <climits>
-#include <poll.h>
-
 namespace verge {
+
+namespace os = detail::os;
 
 namespace {
 
-// A deadline nearer than this is told by a time-out: the kernel may stretch one by a thousandth (by
-// a two-hundredth, of a niced thread), which is then a few microseconds.
+// A deadline nearer than this is passed as a time-out: the kernel may extend one by 1/1000 (1/200
+// for a niced thread), which is then a few microseconds.
 constexpr duration near = std::chrono::milliseconds(5);
-// How many timers one wait() expires, before what they made ready is to run.
+// How many timers one wait() expires before it returns, so that the work they made ready can run.
 constexpr std::size_t expiry_budget = 1024;
 constexpr std::size_t batch_size = 64;
 
@@ -66,7 +71,7 @@ public:
     owned_fd(const owned_fd&) = delete;
     owned_fd& operator=(const owned_fd&) = delete;
     void reset(int fd) noexcept {
-        if (const int old = std::exchange(fd_, fd); old >= 0) ::close(old);
+        if (const int old = std::exchange(fd_, fd); old >= 0) os::close(old);
     }
     [[nodiscard]] int get() const noexcept { return fd_; }
 
@@ -124,54 +129,15 @@ const std::error_code canceled = std::make_error_code(std::errc::operation_cance
 
 }  // namespace
 
-// ---- the kernel ---------------------------------------------------------------------------------
-
-int reactor_system::epoll_create() noexcept {
-    return ::epoll_create1(EPOLL_CLOEXEC);
-}
-int reactor_system::event_fd() noexcept {
-    return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-}
-int reactor_system::timer_fd(int which) noexcept {
-    return ::timerfd_create(which, TFD_CLOEXEC | TFD_NONBLOCK);
-}
-int reactor_system::set_timer(int fd, int flags, const itimerspec& when) noexcept {
-    return ::timerfd_settime(fd, flags, &when, nullptr);
-}
-long reactor_system::read_ticks(int fd) noexcept {
-    std::uint64_t ticks = 0;
-    return ::read(fd, &ticks, sizeof ticks);
-}
-int reactor_system::wait(int epoll, epoll_event* events, int room,
-                         const timespec* timeout) noexcept {
-#ifdef SYS_epoll_pwait2
-    return static_cast<int>(
-        ::syscall(SYS_epoll_pwait2, epoll, events, room, timeout, nullptr, std::size_t{0}));
-#else
-    errno = ENOSYS;
-    return -1;
-#endif
-}
-int reactor_system::wait_ms(int epoll, epoll_event* events, int room, int timeout) noexcept {
-    return ::epoll_wait(epoll, events, room, timeout);
-}
-
-reactor_system& reactor_system::real() noexcept {
-    // Never destroyed: a thread may be inside a reactor when the program ends.
-    alignas(reactor_system) static std::byte memory[sizeof(reactor_system)];
-    static reactor_system& one = *::new (static_cast<void*>(memory)) reactor_system;
-    return one;
-}
-
 void punctual_scope::begin() noexcept {
     if (before_ != 0) return;
-    const int slack = ::prctl(PR_GET_TIMERSLACK);
+    const int slack = os::timer_slack();
     before_ = slack > 0 ? static_cast<unsigned long>(slack) : 1;
-    if (before_ != 1) ::prctl(PR_SET_TIMERSLACK, 1UL);
+    if (before_ != 1) os::set_timer_slack(1);
 }
 
 punctual_scope::~punctual_scope() {
-    if (before_ > 1) ::prctl(PR_SET_TIMERSLACK, before_);
+    if (before_ > 1) os::set_timer_slack(before_);
 }
 
 reactor_timer_ref::reactor_timer_ref(callback&& fn)
@@ -187,7 +153,7 @@ void reactor_timer_ref::destroy() noexcept {
 
 namespace {
 
-using optional_mutex = detail::optional_lock<std::mutex>;
+using optional_mutex = detail::optional_lock<detail::thread_mutex>;
 
 }  // namespace
 
@@ -207,12 +173,8 @@ public:
 
 class reactor::core {
 public:
-    core(reactor_system& sys, bool use_locks)
-        : system(sys),
-          locks(use_locks),
-          arm_lock(use_locks),
-          lock(use_locks),
-          alarm_lock(use_locks) {
+    explicit core(bool use_locks)
+        : locks(use_locks), arm_lock(use_locks), lock(use_locks), alarm_lock(use_locks) {
         open();
     }
     ~core() {
@@ -224,12 +186,13 @@ public:
     core& operator=(const core&) = delete;
 
     void open() {
-        epoll.reset(system.epoll_create());
+        epoll.reset(os::epoll_create1(EPOLL_CLOEXEC));
         if (epoll.get() < 0) refuse("epoll_create1");
-        wake.reset(system.event_fd());
+        wake.reset(os::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (wake.get() < 0) refuse("eventfd");
         add_own(wake.get());
-        timer.reset(system.timer_fd(CLOCK_MONOTONIC));  // refused: see arm_kernel()
+        timer.reset(os::timerfd_create(CLOCK_MONOTONIC,
+                                       TFD_CLOEXEC | TFD_NONBLOCK));  // refused: see arm_kernel()
         if (timer.get() >= 0) add_own(timer.get());
     }
 
@@ -238,7 +201,7 @@ public:
         epoll_event event{};
         event.events = EPOLLIN | EPOLLET;
         event.data.ptr = const_cast<int*>(fd == wake.get() ? &wake_mark : &timer_mark);
-        if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) refuse("epoll_ctl");
+        if (os::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) refuse("epoll_ctl");
     }
 
     void add(descriptor& d) const {
@@ -246,17 +209,17 @@ public:
         event.events = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLET;
         event.data.ptr = &d;
         // EPERM: a regular file, which is always ready, so that every attempt succeeds at once.
-        if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, d.fd, &event) != 0 && errno != EPERM) {
+        if (os::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, d.fd, &event) != 0 && errno != EPERM) {
             refuse("epoll_ctl");
         }
     }
 
-    // Refused, it stays shared: each process then wakes the other one for nothing.
+    // If refused, it stays shared: each process then wakes the other one needlessly.
     void renew(int fd) const noexcept {
-        const int fresh = system.event_fd();
+        const int fresh = os::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (fresh < 0) return;
-        ::dup3(fresh, fd, O_CLOEXEC);
-        ::close(fresh);
+        os::dup3(fresh, fd, O_CLOEXEC);
+        os::close(fresh);
     }
 
     // Sets the timerfd, if the waiter would otherwise sleep beyond `when`.  Any thread.
@@ -269,10 +232,10 @@ public:
     void interrupt() noexcept {
         interrupts.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number
         const std::uint64_t one = 1;
-        static_cast<void>(::write(wake.get(), &one, sizeof one) == sizeof one);
+        static_cast<void>(os::write(wake.get(), &one, sizeof one) == sizeof one);
     }
 
-    // Tells the kernel to wake us at `when`.  Returns how long the call may take; max: no limit.
+    // Sets the kernel's wake-up to `when`.  Returns the time-out of the wait; max: none.
     duration arm_kernel(time_point when, time_point now, punctual_scope* punctual) noexcept {
         if (when == never) return duration::max();
         if (timer.get() < 0) return when - now;
@@ -282,7 +245,7 @@ public:
         if (when >= hard) return duration::max();
         if (is_near) {
             soft = when;
-            // As much earlier as the kernel is late; but not where no time would be left to sleep.
+            // Earlier by the expected latency, unless that leaves no time to sleep.
             asked = when - now > 2 * lead.lead() ? when - lead.lead() : when;
             return asked - now;
         }
@@ -290,14 +253,14 @@ public:
         return duration::max();
     }
 
-    // The kernel may have waked us before `when`: then waits for that awake, and looks at events.
-    // Returns how many, as ask_kernel().
+    // The kernel may have woken us before `when`: polls for events until then.  Returns how many
+    // there are, as ask_kernel().
     int wait_out(epoll_event* events, int room, time_point when) noexcept {
         const steady_source source;
         lead.woke(source.now() - std::exchange(asked, never));
         int ready = 0;
         while (ready == 0 && source.now() < when)
-            ready = system.wait_ms(epoll.get(), events, room, 0);
+            ready = os::epoll_wait(epoll.get(), events, room, 0);
         return ready;
     }
 
@@ -310,20 +273,21 @@ public:
     int ask_kernel(epoll_event* events, int room, duration timeout) noexcept {
         waits.store(waits.load(std::memory_order_relaxed) + 1,  // relaxed: one writer
                     std::memory_order_relaxed);
-        if (timeout == duration::zero()) return system.wait_ms(epoll.get(), events, room, 0);
-        if (timeout == duration::max()) return system.wait_ms(epoll.get(), events, room, -1);
+        if (timeout == duration::zero()) return os::epoll_wait(epoll.get(), events, room, 0);
+        if (timeout == duration::max()) return os::epoll_wait(epoll.get(), events, room, -1);
         if (has_pwait2) {
             const timespec limit = to_timespec(timeout);
-            const int count = system.wait(epoll.get(), events, room, &limit);
+            const int count = os::epoll_pwait2(epoll.get(), events, room, &limit);
             if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
             has_pwait2 = false;
         }
         const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
-        return system.wait_ms(epoll.get(), events, room,
+        return os::epoll_wait(epoll.get(), events, room,
                               static_cast<int>(std::min<std::int64_t>(ms, INT_MAX)));
     }
 
-    // By wait(), when no event of an earlier call is left: what was removed before now cannot come.
+    // Called by wait() when no event of an earlier call is left: a descriptor that was removed
+    // before cannot have an event any more.
     void reclaim() noexcept {
         descriptor* gone = nullptr;
         {
@@ -351,7 +315,7 @@ public:
     }
 
     struct alarm {
-        int mark = 0;  // its address is what epoll tells
+        int mark = 0;  // its address is the epoll event data
         owned_fd fd;
         bool refused = false;
         duration when = duration::max();
@@ -371,12 +335,12 @@ public:
     }
 
     bool open_alarm(alarm& a, alarm_clock which) noexcept {
-        a.fd.reset(system.timer_fd(clock_number(which)));
+        a.fd.reset(os::timerfd_create(clock_number(which), TFD_CLOEXEC | TFD_NONBLOCK));
         if (a.fd.get() < 0) return false;
         epoll_event event{};
         event.events = EPOLLIN;
         event.data.ptr = &a.mark;
-        if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, a.fd.get(), &event) == 0) return true;
+        if (os::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, a.fd.get(), &event) == 0) return true;
         a.fd.reset(-1);
         return false;
     }
@@ -388,10 +352,10 @@ public:
         int flags = TFD_TIMER_ABSTIME;
         if (which == alarm_clock::realtime) flags |= TFD_TIMER_CANCEL_ON_SET;
         // ECANCELED: the date was set since the last time, and it is armed all the same.
-        return system.set_timer(a.fd.get(), flags, spec) == 0 || errno == ECANCELED;
+        return os::timerfd_settime(a.fd.get(), flags, &spec, nullptr) == 0 || errno == ECANCELED;
     }
 
-    // An alarm went off, or the date was set: both are for the watcher to find out.
+    // An alarm expired, or the date was set: the watcher finds out which.
     void alarm_event(std::size_t index, void* sink) noexcept {
         clock_watcher* watcher = nullptr;
         {
@@ -399,7 +363,8 @@ public:
             alarm& a = alarms[index];
             if (a.fd.get() < 0) return;
             const auto which = static_cast<alarm_clock>(index);
-            if (system.read_ticks(a.fd.get()) < 0 && errno == ECANCELED) {
+            std::uint64_t expirations = 0;
+            if (os::read(a.fd.get(), &expirations, sizeof expirations) < 0 && errno == ECANCELED) {
                 program(a, which);  // else the next change goes unnoticed
             }
             watcher = a.watcher;
@@ -407,13 +372,12 @@ public:
         if (watcher != nullptr) watcher->clock_moved(sink);
     }
 
-    reactor_system& system;
     const bool locks;
     owned_fd epoll, wake, timer;
-    int wake_mark = 0, timer_mark = 0;  // their addresses are what epoll tells
+    int wake_mark = 0, timer_mark = 0;  // their addresses are epoll event data
     bool has_pwait2 = true;             // of the waiter
-    time_point asked = never;           // of the waiter: when it wants to be waked; never: no lead
-    detail::wake_lead lead{8};          // of the waiter
+    time_point asked = never;           // of the waiter: the wake-up it has set; never: no lead
+    detail::driver::wake_lead lead{8};  // of the waiter
 
     optional_mutex arm_lock;  // over timerfd_settime too: two calls must not swap
     time_point hard = never;  // under arm_lock: what the timerfd is set to
@@ -437,7 +401,7 @@ private:
         spec.it_value = to_timespec(std::max(when.time_since_epoch(), duration(1)));
         timer_sets.store(timer_sets.load(std::memory_order_relaxed) + 1,  // relaxed: under arm_lock
                          std::memory_order_relaxed);
-        if (system.set_timer(timer.get(), TFD_TIMER_ABSTIME, spec) != 0) interrupt();
+        if (os::timerfd_settime(timer.get(), TFD_TIMER_ABSTIME, &spec, nullptr) != 0) interrupt();
     }
 };
 
@@ -447,8 +411,7 @@ reactor::reactor() : reactor(options{}) {}
 
 reactor::reactor(const options& opts)
     : expired_(opts.expired),
-      core_(std::make_unique<core>(opts.system != nullptr ? *opts.system : reactor_system::real(),
-                                   opts.locks)),
+      core_(std::make_unique<core>(opts.locks)),
       timers_(*this, {.shards = opts.shards, .start = steady_source{}.now(), .locks = opts.locks}) {
 }
 
@@ -522,7 +485,7 @@ std::size_t reactor::expire_due(void* sink) {
                 ended ? timers_.end_and_begin(ended, batch[i]) : timers_.begin(batch[i]);
             ended = timer;
             if (!timer) continue;
-            const detail::running_scope inside(&timers_, batch[i].id);
+            const detail::driver::running_scope inside(&timers_, batch[i].id);
             if (void* const object = timer.payload().plain_object()) {
                 expired_(object, batch[i].id, to_time(batch[i].deadline), sink);
             } else {
@@ -570,7 +533,7 @@ void reactor::remove(descriptor* of) noexcept {
         of->removed = true;
     }
     epoll_event none{};
-    ::epoll_ctl(core_->epoll.get(), EPOLL_CTL_DEL, of->fd, &none);
+    os::epoll_ctl(core_->epoll.get(), EPOLL_CTL_DEL, of->fd, &none);
     cancel(*of);
     core_->retire(*of);
 }
@@ -625,7 +588,7 @@ bool reactor::cancel(descriptor& of, fd_event event, fd_operation& operation) no
 bool reactor::is_ready(const descriptor& of, fd_event event) noexcept {
     constexpr short asked[] = {POLLIN | POLLRDHUP, POLLOUT, POLLPRI};
     pollfd look{of.fd, asked[static_cast<std::size_t>(event)], 0};
-    return ::poll(&look, 1, 0) > 0;
+    return os::poll(&look, 1, 0) > 0;
 }
 
 int reactor::fd_of(const descriptor& of) noexcept {

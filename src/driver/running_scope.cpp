@@ -1,6 +1,8 @@
+// src/driver/running_scope.cpp -- the thread-local chain of running callbacks.
+
 #include <verge/driver/detail/running_scope.hpp>
 
-namespace verge::detail {
+namespace verge::detail::driver {
 
 namespace {
 
@@ -35,4 +37,4 @@ bool running_scope::inside_service(const void* service) noexcept {
     return false;
 }
 
-}  // namespace verge::detail
+}  // namespace verge::detail::driver

@@ -1,6 +1,9 @@
+// src/driver/timer_thread.cpp -- the timer thread: its loop, its sleep, executors and forks.
+
 #include <verge/base/detail/fast_clock.hpp>
 #include <verge/base/detail/fork_guard.hpp>
 #include <verge/base/detail/in_place.hpp>
+#include <verge/base/detail/os_thread.hpp>
 #include <verge/driver/detail/wake_lead.hpp>
 #include <verge/driver/timer_thread.hpp>
 
@@ -11,13 +14,12 @@
 #include <mutex>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include <pthread.h>
-#include <sys/prctl.h>
-#include <system_error>
-
 #include <signal.h>
+#include <sys/prctl.h>
 
 namespace verge {
 
@@ -25,10 +27,10 @@ namespace {
 
 constexpr std::size_t batch_size = 64;
 
-// What a periodic timer has in addition.  On the heap: one-shot timers are to be small.
+// The additional state of a periodic timer.  On the heap, to keep one-shot timers small.
 struct periodic {
-    tick due = 0;       // the deadline of the present run, in phase, also if it had long passed
-    tick armed_as = 0;  // what the service made of it: not before its own now
+    tick due = 0;       // the deadline of the present run, in phase, even if it is in the past
+    tick armed_as = 0;  // the deadline in the service: not before the shard's now
     tick period = 1;
     missed_ticks policy{};
 };
@@ -36,10 +38,10 @@ struct periodic {
 struct payload {
     explicit payload(callback&& f, std::unique_ptr<periodic> r = nullptr) noexcept
         : repeat(std::move(r)), fn(std::move(f)) {}
-    [[nodiscard]] bool destroyed_silently() const noexcept {
-        return repeat == nullptr && fn.destroyed_silently();
+    [[nodiscard]] bool has_trivial_destroy() const noexcept {
+        return repeat == nullptr && fn.has_trivial_destroy();
     }
-    [[nodiscard]] bool moved_silently() const noexcept { return fn.moved_silently(); }
+    [[nodiscard]] bool has_trivial_move() const noexcept { return fn.has_trivial_move(); }
     std::unique_ptr<periodic> repeat;
     callback fn;
 };
@@ -53,16 +55,16 @@ time_point to_time(tick at) noexcept {
     return time_point(duration(static_cast<duration::rep>(at)));
 }
 
-// On a timer thread: its core.  A pthread_t would not do: the next thread may get the same.
+// On a timer thread: its core.  Not a pthread_t, which another thread may get later.
 constinit thread_local const void* own_core = nullptr;
 
 // One writer, the timer thread; a load and a store need no lock prefix.
 void add(std::atomic<std::uint64_t>& to, std::uint64_t n) noexcept {
-    // relaxed, twice: readers want the number and no order.
+    // relaxed, twice: readers need the number and no order.
     to.store(to.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
 
-// Who arms or cancels comes in by a function below that is not inlined: see there.
+// in_place.hpp is safe here: all callers are the noinline member functions below.
 struct platform : service_platform {
     static unsigned thread_number() noexcept { return detail::in_place::thread_number(); }
 };
@@ -87,33 +89,25 @@ public:
     core& operator=(const core&) = delete;
 
     void start() {
-        // Takes 0.1 ms the first time in a process: not to be done under a shard's lock.
+        // The first call in a process takes 0.1 ms: too long to do under a shard's lock.
         static_cast<void>(detail::upper_now_is_fast());
         auto self = std::make_unique<std::shared_ptr<core>>(shared_from_this());
-        sigset_t all;
-        sigset_t old;
-        ::sigfillset(&all);
-        ::pthread_sigmask(SIG_SETMASK, &all, &old);  // the thread inherits it: no signals for us
-        const int error = ::pthread_create(&thread_, nullptr, &thread_main, self.get());
-        ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
-        if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_create");
-        joinable_ = true;
+        thread_ = detail::os_thread(&thread_main, self.get(), {.name = options_.name});
         static_cast<void>(self.release());  // the thread deletes it
-        ::pthread_setname_np(thread_, options_.name.substr(0, 15).c_str());
     }
 
     void wake_before(time_point) noexcept override { parker_.unpark(); }
 
     service_type& service() noexcept { return service_; }
     [[nodiscard]] bool same_process() const noexcept { return fork_.same_process(); }
-    [[nodiscard]] pthread_t handle() const noexcept { return thread_; }
+    [[nodiscard]] pthread_t handle() const noexcept { return thread_.handle(); }
     [[nodiscard]] bool on_thread() const noexcept { return own_core == this; }
     [[nodiscard]] bool inside_callback() const noexcept {
-        return detail::running_scope::inside_service(&service_);
+        return detail::driver::running_scope::inside_service(&service_);
     }
 
     // In a forked child: locks may be held by threads that do not exist there, so nothing can be
-    // taken down, and what is counted stays counted for ever.
+    // destroyed.  Leaks the reference.
     static void abandon(std::shared_ptr<core> owner) noexcept {
         alignas(std::shared_ptr<core>) std::byte nowhere[sizeof owner];
         ::new (static_cast<void*>(nowhere)) std::shared_ptr<core>(std::move(owner));
@@ -160,12 +154,12 @@ public:
 
     void join() noexcept {
         const std::lock_guard hold(join_lock_);
-        if (std::exchange(joinable_, false)) ::pthread_join(thread_, nullptr);
+        thread_.join();
     }
 
     void detach() noexcept {
         const std::lock_guard hold(join_lock_);
-        if (std::exchange(joinable_, false)) ::pthread_detach(thread_);
+        thread_.detach();
     }
 
     [[nodiscard]] statistics stats() const {
@@ -179,8 +173,8 @@ public:
         return all;
     }
 
-    // A timer that was handed to an executor.  Runs it when it is called; if it never is, the timer
-    // ends as dropped.
+    // A timer that was passed to an executor.  Runs it when called; if destroyed without a call,
+    // drops the timer.
     class handed {
     public:
         handed(std::shared_ptr<core> owner, const due_timer& due) noexcept
@@ -220,12 +214,12 @@ private:
 
     void run() noexcept {
         own_core = this;
-        ::prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(options_.kernel_slack.count()));
+        detail::os::set_timer_slack(static_cast<unsigned long>(options_.kernel_slack.count()));
         const steady_source source;
         due_timer batch[batch_size];
         time_point awake_since = source.now();
         bool woken = false;  // since the last batch: a wake-up that has found nothing yet
-        // relaxed: who set it has unparked us since, and the park() that saw that has ordered it.
+        // relaxed: request_stop() unparks us after it sets it, and park() synchronizes with that.
         while (!stopping_.load(std::memory_order_relaxed)) {
             const std::size_t count = service_.collect(source.now(), batch, batch_size);
             if (count > 0) {
@@ -244,34 +238,34 @@ private:
             woken = true;
         }
         add(busy_ns_, static_cast<std::uint64_t>((source.now() - awake_since).count()));
-        // Closures in the executor keep this object, which is not to keep the executor.
+        // Closures in the executor own this object, so it must not own the executor: a cycle.
         options_.run_on = nullptr;
     }
 
-    // Returns when it was awake again: a spin is no sleep.
+    // Returns the time of the wake-up: the busy-wait after it counts as busy time.
     time_point sleep_until(time_point until) noexcept {
         const steady_source source;
         const bool learns = options_.spin == duration::zero();
         duration lead = learns ? lead_.lead() : options_.spin;
-        // No time left to sleep: then to the deadline itself, since a wait awake is to be rare.
+        // No time left to sleep: sleep to the deadline itself, to keep busy-waits rare.
         if (until == never || (learns && until - source.now() <= 2 * lead)) lead = duration::zero();
         const time_point asked = until == never ? never : until - lead;
         const bool woken = parker_.park(asked);
         const time_point awake_since = source.now();
         if (learns && !woken && until != never) lead_.woke(awake_since - asked);
         while (!woken && lead != duration::zero() && source.now() < until) {
-            // A look at the parker: a wake-up, for an earlier timer or for the end, ends the spin.
+            // Poll the parker: a wake-up, for an earlier timer or for stop(), ends the busy-wait.
             if (!parker_.enter() || parker_.leave()) break;
         }
         return awake_since;
     }
 
-    // A callback may fork and return in the child: that has no timer thread, so nothing more is
-    // touched there, least of all a lock, and the thread ends.
+    // A callback may fork and return in the child: there no lock may be taken and no member
+    // touched, and the thread ends.
     void run_batch(const due_timer* batch, std::size_t count) noexcept {
         if (options_.run_on) {
-            // relaxed: once a callback on this very thread has stopped it, the executor may be
-            // gone.
+            // relaxed: set on this thread, if a callback that the executor ran inline called
+            // stop(); then the executor may no longer exist.
             for (std::size_t i = 0;
                  i < count && !stopping_.load(std::memory_order_relaxed) && same_process(); ++i) {
                 hand_over(batch[i]);
@@ -311,7 +305,7 @@ private:
     bool call(service_type::running_timer timer, const due_timer& due) noexcept {
         payload& p = timer.payload();
         {
-            const detail::running_scope inside(&service_, due.id);
+            const detail::driver::running_scope inside(&service_, due.id);
             try {
                 p.fn();
             } catch (...) {
@@ -343,16 +337,15 @@ private:
     detail::fork_guard fork_;
     service_type service_;
     parker parker_;
-    detail::wake_lead lead_{8};          // by the timer thread
+    detail::driver::wake_lead lead_{8};  // by the timer thread
     std::atomic<bool> stopping_{false};  // written by request_stop()
     // Written by the timer thread, read by stats().
     std::atomic<std::uint64_t> wakeups_{0};
     std::atomic<std::uint64_t> spurious_wakeups_{0};
     std::atomic<std::uint64_t> busy_ns_{0};
     histogram lateness_;
-    std::mutex join_lock_;
-    bool joinable_ = false;  // under join_lock_, once started
-    pthread_t thread_{};     // written by start()
+    detail::thread_mutex join_lock_;
+    detail::os_thread thread_;  // written by start()
 };
 
 timer_thread::timer_thread() : timer_thread(options{}) {}
@@ -377,7 +370,7 @@ timer_thread::~timer_thread() {
 
 namespace {
 
-std::mutex shared_lock;
+detail::thread_mutex shared_lock;
 timer_thread* shared_one = nullptr;               // under shared_lock
 timer_thread::options* shared_options = nullptr;  // under shared_lock
 
@@ -400,7 +393,7 @@ bool timer_thread::configure_shared(const options& opts) {
     return true;
 }
 
-// Not inlined: they use in_place.hpp.  schedule_after() is one piece, without a call: 1.5 ns.
+// Not inlined: they use in_place.hpp.  schedule_after() is flattened, which saves 1.5 ns.
 
 [[gnu::noinline]] timer_id timer_thread::schedule_at(time_point deadline, callback fn) {
     return core_->schedule(deadline, std::move(fn));

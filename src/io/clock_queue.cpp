@@ -1,3 +1,5 @@
+#include <verge/base/detail/kernel.hpp>
+#include <verge/base/detail/os_thread.hpp>
 #include <verge/io/detail/clock_queue.hpp>
 #include <verge/io/detail/timer_handle.hpp>
 
@@ -11,11 +13,11 @@ namespace verge {
 
 boottime_clock::time_point boottime_clock::now() noexcept {
     timespec at{};
-    ::clock_gettime(CLOCK_BOOTTIME, &at);
+    detail::os::clock_gettime(CLOCK_BOOTTIME, &at);
     return time_point(std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec));
 }
 
-namespace detail {
+namespace detail::io {
 
 namespace {
 
@@ -33,18 +35,19 @@ void sleep_for(duration time) noexcept {
     const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
     const timespec left{static_cast<time_t>(seconds.count()),
                         static_cast<long>((time - seconds).count())};
-    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &left, nullptr);  // a signal ends it: the caller looks
+    detail::os::clock_nanosleep(CLOCK_MONOTONIC, 0, &left,
+                                nullptr);  // a signal ends it: the caller looks
 }
 
 struct clock_queue_base::secret {
     explicit secret(bool locks) noexcept : lock(locks) {}
-    optional_lock<std::mutex> lock;
+    optional_lock<thread_mutex> lock;
 };
 
 clock_queue_base::clock_queue_base(execution_context& context, kind which)
     : service(context),
       reactor_timer(&alarm_rang),
-      loop_(timer_service::of(use_service<scheduler>(context)).loop()),
+      loop_(loop_timers::of(use_service<loop_core>(context)).loop()),
       reactor_(loop_.use_reactor()),
       which_(which),
       secret_(std::make_unique<secret>(loop_.has_locks())) {}
@@ -114,5 +117,5 @@ void clock_queue_base::alarm_rang(reactor_timer& self, timer_id id, void* sink) 
     static_cast<clock_queue_base&>(self).look(sink, id);
 }
 
-}  // namespace detail
+}  // namespace detail::io
 }  // namespace verge

@@ -1,3 +1,4 @@
+#include <verge/base/detail/os_thread.hpp>
 #include <verge/io/execution_context.hpp>
 
 #include <mutex>
@@ -7,15 +8,15 @@
 namespace verge {
 
 struct execution_context::registry {
-    std::unique_ptr<detail::service_memory> memory;  // nullptr: operator new
-    std::mutex lock;
+    std::unique_ptr<detail::io::service_memory> memory;  // nullptr: operator new
+    detail::thread_mutex lock;
     service* newest = nullptr;  // under lock
     bool shut_down = false;     // by the destructor
 };
 
 execution_context::execution_context() : execution_context(nullptr) {}
 
-execution_context::execution_context(std::unique_ptr<detail::service_memory> memory)
+execution_context::execution_context(std::unique_ptr<detail::io::service_memory> memory)
     : registry_(std::make_unique<registry>()) {
     registry_->memory = std::move(memory);
 }

@@ -1,3 +1,4 @@
+#include <verge/base/detail/kernel.hpp>
 #include <verge/io/detail/handler_tracking.hpp>
 
 #include <atomic>
@@ -8,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 namespace {
 
@@ -24,7 +25,7 @@ std::uint64_t this_handler() noexcept {
 // One write, so that lines of different threads do not mix.
 [[gnu::format(printf, 1, 2)]] void write_line(const char* format, ...) noexcept {
     timespec now{};
-    ::clock_gettime(CLOCK_REALTIME, &now);
+    os::clock_gettime(CLOCK_REALTIME, &now);
     char line[256];
     constexpr std::size_t room = sizeof line - 1;  // the end of the line has its place
     const int head = std::snprintf(line, room, "@asio|%lld.%06ld|",
@@ -38,7 +39,7 @@ std::uint64_t this_handler() noexcept {
     if (more > 0) size += static_cast<std::size_t>(more);
     if (size > room - 1) size = room - 1;
     line[size++] = '\n';
-    static_cast<void>(::write(STDERR_FILENO, line, size) > 0);
+    static_cast<void>(os::write(STDERR_FILENO, line, size) > 0);
 }
 
 }  // namespace
@@ -90,4 +91,4 @@ void write_tracked_operation(const handler_origin& what) noexcept {
                what.object, what.operation);
 }
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

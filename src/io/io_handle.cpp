@@ -1,3 +1,4 @@
+#include <verge/base/detail/kernel.hpp>
 #include <verge/io/detail/io_handle.hpp>
 
 #include <cerrno>
@@ -5,12 +6,11 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <poll.h>
-
-namespace verge::detail {
+namespace verge::detail::io {
 
 namespace {
 
@@ -39,8 +39,8 @@ void io_operation::finished(fd_operation& base, std::error_code aborted, void* s
 
 std::error_code io_handle::assign(int fd, reactor::after_fork then) noexcept {
     if (fd_ >= 0) return error::already_open;
-    const int flags = ::fcntl(fd, F_GETFL);
-    if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return last_error();
+    const int flags = os::fcntl_get_flags(fd);
+    if (flags < 0 || os::fcntl_set_flags(fd, flags | O_NONBLOCK) < 0) return last_error();
     try {
         registered_ = reactor_.add(fd, then);
     } catch (const std::system_error& refused) {
@@ -61,7 +61,7 @@ int io_handle::release() noexcept {
 std::error_code io_handle::close() noexcept {
     const int fd = release();
     if (fd < 0) return {};
-    return ::close(fd) == 0 ? std::error_code() : last_error();
+    return os::close(fd) == 0 ? std::error_code() : last_error();
 }
 
 std::size_t io_handle::cancel() noexcept {
@@ -88,7 +88,7 @@ void io_handle::fail(io_operation& op) noexcept {
 
 io_result read_some(int fd, void* data, std::size_t size) noexcept {
     for (;;) {
-        const ssize_t got = ::read(fd, data, size);
+        const ssize_t got = os::read(fd, data, size);
         if (got > 0 || (got == 0 && size == 0)) return {{}, static_cast<std::size_t>(got)};
         if (got == 0) return {error::eof};
         if (errno == EINTR) continue;
@@ -100,8 +100,8 @@ io_result read_some(int fd, void* data, std::size_t size) noexcept {
 io_result write_some(int fd, const void* data, std::size_t size) noexcept {
     for (;;) {
         // Not write(2): a closed connection is to be an error, and no signal.
-        ssize_t put = ::send(fd, data, size, MSG_NOSIGNAL);
-        if (put < 0 && errno == ENOTSOCK) put = ::write(fd, data, size);
+        ssize_t put = os::send(fd, data, size, MSG_NOSIGNAL);
+        if (put < 0 && errno == ENOTSOCK) put = os::write(fd, data, size);
         if (put >= 0) return {{}, static_cast<std::size_t>(put)};
         if (errno == EINTR) continue;
         if (would_block(errno)) return {{}, 0, true};
@@ -111,7 +111,7 @@ io_result write_some(int fd, const void* data, std::size_t size) noexcept {
 
 io_result read_some(int fd, std::span<const iovec> parts) noexcept {
     for (;;) {
-        const ssize_t got = ::readv(fd, parts.data(), static_cast<int>(parts.size()));
+        const ssize_t got = os::readv(fd, parts.data(), static_cast<int>(parts.size()));
         if (got > 0 || (got == 0 && parts.empty())) return {{}, static_cast<std::size_t>(got)};
         if (got == 0) return {error::eof};
         if (errno == EINTR) continue;
@@ -125,9 +125,9 @@ io_result write_some(int fd, std::span<const iovec> parts) noexcept {
     all.msg_iov = const_cast<iovec*>(parts.data());  // it is read only
     all.msg_iovlen = parts.size();
     for (;;) {
-        ssize_t put = ::sendmsg(fd, &all, MSG_NOSIGNAL);  // as above
+        ssize_t put = os::sendmsg(fd, &all, MSG_NOSIGNAL);  // as above
         if (put < 0 && errno == ENOTSOCK) {
-            put = ::writev(fd, parts.data(), static_cast<int>(parts.size()));
+            put = os::writev(fd, parts.data(), static_cast<int>(parts.size()));
         }
         if (put >= 0) return {{}, static_cast<std::size_t>(put)};
         if (errno == EINTR) continue;
@@ -139,13 +139,13 @@ io_result write_some(int fd, std::span<const iovec> parts) noexcept {
 bool is_ready_now(int fd, fd_event event) noexcept {
     constexpr short asked[] = {POLLIN, POLLOUT, POLLPRI};
     pollfd look{fd, asked[static_cast<std::size_t>(event)], 0};
-    return ::poll(&look, 1, 0) > 0;
+    return os::poll(&look, 1, 0) > 0;
 }
 
 void wait_ready(int fd, fd_event event) noexcept {
     constexpr short asked[] = {POLLIN, POLLOUT, POLLPRI};
     pollfd look{fd, asked[static_cast<std::size_t>(event)], 0};
-    ::poll(&look, 1, -1);
+    os::poll(&look, 1, -1);
 }
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

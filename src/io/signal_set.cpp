@@ -1,3 +1,5 @@
+#include <verge/base/detail/kernel.hpp>
+#include <verge/base/detail/os_thread.hpp>
 #include <verge/io/signal_set.hpp>
 
 #include <atomic>
@@ -7,12 +9,11 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <signal.h>
-
-namespace verge::detail {
+namespace verge::detail::io {
 
 namespace {
 
@@ -51,7 +52,7 @@ struct registration {
 };
 
 struct registry {
-    std::mutex lock;
+    thread_mutex lock;
     registration signals[last_signal + 1];  // under lock
 };
 
@@ -75,7 +76,7 @@ void deliver(int number) noexcept {
         c->order[nth % remembered].store(static_cast<std::uint8_t>(number),
                                          std::memory_order_relaxed);  // relaxed: the same
         const std::uint64_t one = 1;
-        static_cast<void>(::write(c->event, &one, sizeof one) == sizeof one);
+        static_cast<void>(os::write(c->event, &one, sizeof one) == sizeof one);
     }
     errno = saved;
 }
@@ -85,7 +86,7 @@ bool install(int number, flags how, struct sigaction* before) noexcept {
     action.sa_handler = &deliver;
     if (how != flags::dont_care) action.sa_flags = static_cast<int>(how);
     ::sigfillset(&action.sa_mask);
-    return ::sigaction(number, &action, before) == 0;
+    return os::sigaction(number, &action, before) == 0;
 }
 
 bool take_one(signal_channel& c, int number) noexcept {
@@ -120,8 +121,8 @@ int take_signal(signal_channel& c, std::uint32_t began) noexcept {
 
 }  // namespace
 
-signal_source::signal_source(scheduler& loop) : channel_(nullptr), handle_(loop) {
-    const int event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+signal_source::signal_source(loop_core& loop) : channel_(nullptr), handle_(loop) {
+    const int event = os::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event < 0) throw std::system_error(errno, std::system_category(), "eventfd");
     const std::lock_guard hold(all_signals().lock);
     // relaxed, here and below: under the lock.
@@ -132,7 +133,7 @@ signal_source::signal_source(scheduler& loop) : channel_(nullptr), handle_(loop)
         try {
             c = new signal_channel;
         } catch (...) {
-            ::close(event);
+            os::close(event);
             throw;
         }
         c->event = event;
@@ -142,8 +143,8 @@ signal_source::signal_source(scheduler& loop) : channel_(nullptr), handle_(loop)
     } else {
         // Of the same number, at once: a late handler may write to it.  The old one may be shared
         // with a process that has forked.
-        ::dup3(event, c->event, O_CLOEXEC);
-        ::close(event);
+        os::dup3(event, c->event, O_CLOEXEC);
+        os::close(event);
     }
     if (const std::error_code error = handle_.assign(c->event, reactor::after_fork::renewed)) {
         throw std::system_error(error, "epoll_ctl");
@@ -196,7 +197,7 @@ std::error_code signal_source::remove(int number) noexcept {
     const std::uint64_t old = channel_->wanted.fetch_and(~bit(number), std::memory_order_relaxed);
     if ((old & bit(number)) == 0) return {};
     registration& r = all.signals[number];
-    if (--r.users == 0) ::sigaction(number, &r.before, nullptr);
+    if (--r.users == 0) os::sigaction(number, &r.before, nullptr);
     return {};
 }
 
@@ -227,4 +228,4 @@ bool signal_work::attempt(std::error_code&) {
     return true;
 }
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

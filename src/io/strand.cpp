@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 namespace {
 
@@ -145,4 +145,4 @@ bool strand_state::running_in_this_thread() const noexcept {
     return false;
 }
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

@@ -1,12 +1,12 @@
+#include <verge/base/detail/kernel.hpp>
 #include <verge/io/ip/tcp.hpp>
 
 #include <cerrno>
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <arpa/inet.h>
 
 namespace verge {
 
@@ -96,15 +96,15 @@ socklen_t tcp_endpoint::size() const noexcept {
 
 }  // namespace ip
 
-namespace detail {
+namespace detail::io {
 
 std::error_code open_socket(io_handle& handle, const ip::tcp& protocol) noexcept {
     if (handle.fd() >= 0) return error::already_open;
-    const int fd = ::socket(protocol.family(), protocol.type() | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                            protocol.protocol());
+    const int fd = os::socket(protocol.family(), protocol.type() | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                              protocol.protocol());
     if (fd < 0) return last_error();
     const std::error_code error = handle.assign(fd);
-    if (error) ::close(fd);
+    if (error) os::close(fd);
     return error;
 }
 
@@ -113,7 +113,7 @@ std::error_code connect_work::begin(io_handle& handle) noexcept {
         if (const std::error_code error = open_socket(handle, to.protocol())) return error;
     }
     fd = handle.fd();
-    if (::connect(fd, to.data(), to.size()) == 0) return {};
+    if (os::connect(fd, to.data(), to.size()) == 0) return {};
     // Interrupted, it goes on all the same.
     pending = errno == EINPROGRESS || errno == EINTR;
     return pending ? std::error_code() : last_error();
@@ -124,18 +124,18 @@ bool connect_work::attempt(std::error_code& error) {
     if (!is_ready_now(fd, fd_event::write)) return false;
     int result = 0;
     socklen_t size = sizeof result;
-    if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &result, &size) != 0) result = errno;
+    if (os::getsockopt(fd, SOL_SOCKET, SO_ERROR, &result, &size) != 0) result = errno;
     error = std::error_code(result, std::system_category());
     return true;
 }
 
 accept_work::~accept_work() {
-    if (accepted_ >= 0) ::close(accepted_);
+    if (accepted_ >= 0) os::close(accepted_);
 }
 
 bool accept_work::attempt(std::error_code& error) {
     for (;;) {
-        accepted_ = ::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        accepted_ = os::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (accepted_ >= 0) return true;
         switch (errno) {
             case EINTR:
@@ -151,30 +151,30 @@ bool accept_work::attempt(std::error_code& error) {
 }
 
 std::error_code bind_socket(int fd, const ip::tcp_endpoint& at) noexcept {
-    return ::bind(fd, at.data(), at.size()) == 0 ? std::error_code() : last_error();
+    return os::bind(fd, at.data(), at.size()) == 0 ? std::error_code() : last_error();
 }
 
 std::error_code listen_at(int fd, int backlog) noexcept {
-    return ::listen(fd, backlog) == 0 ? std::error_code() : last_error();
+    return os::listen(fd, backlog) == 0 ? std::error_code() : last_error();
 }
 
 ip::tcp protocol_of(int fd) noexcept {
     int family = AF_INET;
     socklen_t size = sizeof family;
-    ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
+    os::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
     return family == AF_INET6 ? ip::tcp::v6() : ip::tcp::v4();
 }
 
 std::error_code set_socket_option(int fd, int level, int name, const void* data,
                                   std::size_t size) noexcept {
     const auto length = static_cast<socklen_t>(size);
-    return ::setsockopt(fd, level, name, data, length) == 0 ? std::error_code() : last_error();
+    return os::setsockopt(fd, level, name, data, length) == 0 ? std::error_code() : last_error();
 }
 
 std::error_code socket_option_of(int fd, int level, int name, void* data,
                                  std::size_t& size) noexcept {
     auto length = static_cast<socklen_t>(size);
-    if (::getsockopt(fd, level, name, data, &length) != 0) return last_error();
+    if (os::getsockopt(fd, level, name, data, &length) != 0) return last_error();
     size = length;
     return {};
 }
@@ -182,13 +182,13 @@ std::error_code socket_option_of(int fd, int level, int name, void* data,
 std::error_code endpoint_of(int fd, bool remote, ip::tcp_endpoint& to) noexcept {
     socklen_t size = sizeof(sockaddr_storage);
     const int result =
-        remote ? ::getpeername(fd, to.data(), &size) : ::getsockname(fd, to.data(), &size);
+        remote ? os::getpeername(fd, to.data(), &size) : os::getsockname(fd, to.data(), &size);
     return result == 0 ? std::error_code() : last_error();
 }
 
 std::error_code shut_down(int fd, int how) noexcept {
-    return ::shutdown(fd, how) == 0 ? std::error_code() : last_error();
+    return os::shutdown(fd, how) == 0 ? std::error_code() : last_error();
 }
 
-}  // namespace detail
+}  // namespace detail::io
 }  // namespace verge

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 namespace {
 
@@ -189,4 +189,4 @@ void deallocate_cached(void* memory, std::size_t size) noexcept {
     ++s.count;
 }
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

@@ -1,3 +1,4 @@
+#include <verge/base/detail/os_thread.hpp>
 #include <verge/io/thread_pool.hpp>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include <pthread.h>
-
 #include <signal.h>
 
 namespace verge {
@@ -16,35 +16,35 @@ namespace {
 
 constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
+void* thread_main(void* loop) noexcept {
+    static_cast<detail::io::loop_core*>(loop)->run(no_limit, never);
+    return nullptr;
+}
+
 }  // namespace
 
 struct thread_pool::threads {
-    std::mutex lock;
-    std::vector<std::thread> all;  // under lock
-    bool guarded = true;           // under lock: the pool itself counts as work
+    detail::thread_mutex lock;
+    std::vector<detail::os_thread> all;  // under lock
+    bool guarded = true;                 // under lock: the pool itself counts as work
 };
 
-thread_pool::thread_pool()
-    : thread_pool(std::max<std::size_t>(2, 2 * std::size_t{std::thread::hardware_concurrency()})) {}
+thread_pool::thread_pool() : thread_pool(std::max<std::size_t>(2, 2 * detail::processor_count())) {}
 
 thread_pool::thread_pool(std::size_t count)
-    : loop_(make_service<detail::scheduler>(*this, detail::threading::safe)),
+    : loop_(make_service<detail::io::loop_core>(*this, detail::io::threading::safe)),
       threads_(std::make_unique<threads>()) {
     loop_.work_started();
-    sigset_t all;
-    sigset_t old;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &old);  // the threads inherit it: no signals for them
     try {
+        threads_->all.reserve(count);
         for (std::size_t i = 0; i < count; ++i)
-            threads_->all.emplace_back([this]() noexcept { loop_.run(no_limit, never); });
+            threads_->all.emplace_back(&thread_main, &loop_,
+                                       detail::os_thread_options{.name = "verge-pool"});
     } catch (...) {
-        ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
         stop();
         join();
         throw;
     }
-    ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
 
 thread_pool::~thread_pool() {
@@ -60,7 +60,7 @@ void thread_pool::attach() {
 void thread_pool::join() noexcept {
     const std::lock_guard hold(threads_->lock);
     if (std::exchange(threads_->guarded, false)) loop_.work_finished();
-    for (std::thread& thread : threads_->all)
+    for (detail::os_thread& thread : threads_->all)
         thread.join();
     threads_->all.clear();
 }

@@ -1,3 +1,5 @@
+// src/queue/local_timers.cpp -- local_timers: a timing wheel, a pool of callbacks, and reentrancy.
+
 #include <verge/base/detail/slot_pool.hpp>
 #include <verge/queue/local_timers.hpp>
 #include <verge/queue/timing_wheel.hpp>
@@ -24,7 +26,7 @@ public:
     impl(const impl&) = delete;
     impl& operator=(const impl&) = delete;
 
-    // Before destruction: all of it that runs user code, while the object can still be called.
+    // The part of destruction that runs user code, while the object can still be called.
     void close() noexcept {
         const user here(*this);
         closed_ = true;
@@ -32,7 +34,7 @@ public:
         clear();
     }
 
-    // Ends it; if it runs user code at this moment, when that has returned.
+    // Destroys it; if user code is running inside it, when that has returned.
     static void release(std::unique_ptr<impl> last) noexcept {
         impl& self = *last;
         if (self.users_ > 0) self.kept_ = std::move(last);
@@ -48,7 +50,7 @@ public:
         entry* const e = pool_.take_or_grow();
         const user here(*this);
         e->fn = std::move(fn);
-        if (closed_ || full()) [[unlikely]] {  // the move has destroyed an object, which scheduled
+        if (closed_ || full()) [[unlikely]] {  // the move ran a destructor that scheduled or closed
             ++counters_.rejected;
             end(*e);
             return {};
@@ -106,7 +108,7 @@ public:
         if (e == nullptr || e->now != state::pending) return std::nullopt;
         const time_point deadline = scale_.time_of(e->deadline());
         if (deadline <= now_ && deadline != never) return duration::zero();
-        // From before the epoch it may be further than a duration can say.
+        // If now_ is before the epoch, the difference may overflow a duration.
         if (deadline >= deadline_after(now_, duration::max())) return duration::max();
         return deadline - now_;
     }
@@ -138,8 +140,8 @@ public:
 
     void clear() noexcept {
         if (running_ != nullptr) running_->now = state::over;
-        // All leave the wheel before the first callback is destroyed: what the destructors schedule
-        // meanwhile is not dropped.
+        // All leave the wheel before the first callback is destroyed: timers that the destructors
+        // schedule are not dropped.
         while (entry* const e = wheel_.take_any()) {
             e->now = state::gone;
             e->next_dropped = std::exchange(dropped_, e);
@@ -157,13 +159,14 @@ public:
     }
 
 private:
-    // A callback stays in its slot from schedule() on, is called there and destroyed there: to move
-    // it may run user code, at a time that nobody expects.
+    // A callback stays in its slot from schedule() on, is called there and destroyed there: a move
+    // may run user code, which must not happen inside the other operations.
     enum class state : std::uint8_t {
         pending,  // in the wheel
         running,  // its callback has been called and has not returned
         over,     // the same, and it has no further runs
-        gone,     // its id names nothing: the slot is free, or its callback arrives or is destroyed
+        gone,     // its id names nothing: the slot is free, or its callback is being moved in or
+                  // destroyed
     };
     struct entry : wheel_timer {
         callback fn;
@@ -175,8 +178,8 @@ private:
     using wheel = timing_wheel<entry>;
     using pool = detail::slot_pool<entry>;
 
-    // Lives while user code may run inside a member function.  If that destroys the object, the
-    // last of these ends what is left of it.
+    // Lives while user code may run inside a member function.  If that code destroys the object,
+    // the outermost of these frees the impl.
     class user {
     public:
         explicit user(impl& of) noexcept : of_(of) { ++of_.users_; }
@@ -215,15 +218,16 @@ private:
         return static_cast<tick>((whole.count() - 1) / scale_.resolution().count()) + 1;
     }
 
-    // A timer that runs for the last time has made room for another; one that returns has not.
+    // A timer on its last run no longer counts against max_timers; a periodic one that will be
+    // armed again does.
     [[nodiscard]] bool full() const noexcept {
         const entry* const e = running_;
         const bool returns = e != nullptr && e->now == state::running && e->period != 0;
         return wheel_.size() + (returns ? 1 : 0) >= max_timers_;
     }
 
-    // The destructors may clear() again, which only adds to the list, and destroy the object, which
-    // empties it.
+    // The destructors may call clear() again, which only adds to the list, or destroy the object,
+    // which empties it.
     void destroy_dropped() noexcept {
         if (dropping_) return;
         const user here(*this);
@@ -233,8 +237,8 @@ private:
         dropping_ = false;
     }
 
-    // Destroys the callback where it stands, and frees the slot last: the captures may call us, and
-    // must not find the slot in other hands.
+    // Destroys the callback in place, and frees the slot last: the captures' destructors may call
+    // schedule(), which must not reuse the slot yet.
     void end(entry& e) noexcept {
         const user here(*this);
         e.now = state::gone;
@@ -266,11 +270,11 @@ private:
 
     tick_scale scale_;
     pool pool_;
-    wheel wheel_;  // after the pool: destroyed first, so that no timer of a dead slot is linked
+    wheel wheel_;  // after the pool: destroyed first, so that it links no destroyed timer
     time_point now_;
     counters counters_;
     std::size_t max_timers_;
-    entry* running_ = nullptr;    // whose callback has been called and has not returned
+    entry* running_ = nullptr;    // its callback has been called and has not returned
     entry* dropped_ = nullptr;    // linked through next_dropped
     std::unique_ptr<impl> kept_;  // itself, when the object is gone and user code still runs
     std::size_t users_ = 0;       // of class user

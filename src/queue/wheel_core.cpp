@@ -1,9 +1,10 @@
-// The parts of the wheel that run seldom, or that walk.  Their ground rules stand in the header.
+// src/queue/wheel_core.cpp -- the wheel's slow paths: cascading, pre-cascading, walks and check().
+
 #include <verge/queue/detail/wheel_core.hpp>
 
 #include <algorithm>
 
-namespace verge::detail {
+namespace verge::detail::queue {
 
 wheel_core::wheel_core(tick start) noexcept
     : elapsed_(start == never_tick ? start - 1 : start), now_(elapsed_) {
@@ -18,8 +19,8 @@ wheel_core::~wheel_core() {
 
 void wheel_core::arm_due(wheel_timer& timer) noexcept {
     timer.deadline_ = now_;
-    // While behind_, slots still hold timers that come before this one: it takes its place among
-    // them.  (With elapsed_ at now_ there are none: what is left of now_ stands in due_.)
+    // While behind_, slots still hold timers that come before this one, so it is filed after them.
+    // (If elapsed_ == now_ there are none: the remaining timers of now_ are in due_.)
     if (running_ == nullptr && behind_ && now_ > elapsed_) {
         file(timer, place_of(now_));
     } else {
@@ -45,11 +46,11 @@ bool wheel_core::collect_due() noexcept {
         const tick least = least_of(at);
         if (least > now_) {
             if (known_[at] != knowledge::nothing) {
-                elapsed_ = start - 1;  // as far as W1 allows; the slot waits, whole
+                elapsed_ = start - 1;  // as far as W1 allows; the slot is not touched
                 return false;
             }
-            // Looking for the least cost a walk.  Filing the slot again on lower levels pays for
-            // it: no timer is walked more often than there are levels.
+            // Finding the least took a walk.  Cascading the slot now bounds that cost: no timer is
+            // walked more often than there are levels.
             empty_slot(at, now_);
             continue;
         }
@@ -61,7 +62,7 @@ bool wheel_core::collect_due() noexcept {
 }
 
 // Moves elapsed_ to `to`, a tick inside the slot and not after its least deadline: timers due then
-// go to due_, the others to the slots that are now theirs.
+// go to due_, the others are cascaded.
 void wheel_core::empty_slot(place at, tick to) noexcept {
     wheel_link& list = slots_[at];
     mark_empty(at);
@@ -73,18 +74,19 @@ void wheel_core::empty_slot(place at, tick to) noexcept {
     }
 }
 
-// Moves the timers of a list to where they belong now: due_ or a slot.  Returns how many.
-// Precondition: there is one.
+// Moves the timers of a list to their present places: due_ or a slot.  Returns how many.
+// Precondition: the list is not empty.
 std::size_t wheel_core::file_again(wheel_link& list) noexcept {
     wheel_link* link = list.next_;
     wheel_link* const last = list.prev_;
     list.next_ = list.prev_ = &list;
-    // In a long list each timer is a cache miss that waits for the one before it.  A second walk,
-    // from the back, waits at the same time: what it met is near when the first one gets there.
+    // In a long list each timer is a cache miss that depends on the previous one.  A second walk,
+    // from the back, overlaps its misses with these: its timers are in the cache when the first
+    // walk reaches them.
     const wheel_link* back = last;
     for (std::size_t count = 1;; ++count) {
         wheel_link* const next = link->next_;
-        if (back != link && back != next) {  // a branch: a conditional move would tie the walks
+        if (back != link && back != next) {  // a branch: a cmov would make the walks dependent
             back = back->prev_;
             __builtin_prefetch(back, 1);
         } else {
@@ -101,7 +103,7 @@ std::size_t wheel_core::file_again(wheel_link& list) noexcept {
     }
 }
 
-// Takes a few timers more out of the next slot that is likely to be long.
+// Pre-cascades a few more timers of the next slot that is likely to be long.
 void wheel_core::work_ahead() noexcept {
     if (long_level_ == shape::levels) return;
     const place at = first_place_from(shape::level(long_level_).first);
@@ -121,14 +123,15 @@ void wheel_core::work_ahead() noexcept {
     }
 }
 
-// Whether a slot is the very next of its level, and its time has not come.  The timers of one that
-// is farther away may be cancelled yet; and of one whose time has come none may be due.
+// Whether a slot is the very next of its level, and its start is still in the future.  The timers
+// of a slot farther away may still be cancelled; a slot that has started may have no due timer, and
+// stays whole until its first one is due.
 bool wheel_core::is_next(place at) const noexcept {
     const wheel_level level = shape::level(shape::level_of(at));
     return at == place_on(level, elapsed_) + 1 && start_of(at) > now_;
 }
 
-// Another slot comes before the one that was being taken apart: that one becomes whole again.
+// Another slot comes before the one that was being pre-cascaded: undoes that.
 void wheel_core::give_back_ahead() noexcept {
     if (!ahead_in_use()) return;
     wheel_link whole{&whole, &whole};
@@ -142,7 +145,7 @@ void wheel_core::give_back_ahead() noexcept {
     mark_used(ahead_);
 }
 
-// The first slot in use from this one on, or shape::slots.
+// The first slot in use at or after this one, or shape::slots.
 wheel_core::place wheel_core::first_place_from(place at) const noexcept {
     std::uint64_t bits = occupied_[at / 64] >> (at % 64) << (at % 64);
     for (place word = at / 64;;) {
@@ -152,12 +155,12 @@ wheel_core::place wheel_core::first_place_from(place at) const noexcept {
     }
 }
 
-// Whether the slot that is being taken apart comes before all others, or is the first itself.
+// Whether the slot that is being pre-cascaded is the first in use.
 bool wheel_core::ahead_is_first() const noexcept {
     return ahead_in_use() && ahead_ <= first_place();
 }
 
-// The time of the slot that was taken apart has come.
+// The start of the pre-cascaded slot is due: splices its lists into the level below.
 void wheel_core::enter_ahead() noexcept {
     mark_empty(ahead_);
     elapsed_ = start_of(ahead_);
@@ -172,7 +175,7 @@ void wheel_core::enter_ahead() noexcept {
         mark_empty(shape::ahead + digit);
     }
     mark_empty(shape::ahead);
-    if (!is_empty(first)) file_again(first);  // these go to lower levels still
+    if (!is_empty(first)) file_again(first);  // digit 0: these go to even lower levels
     if (!is_empty(slots_[ahead_])) moved_ahead_ += file_again(slots_[ahead_]);
     if (moved_ahead_ <= long_slot_ / 2) long_level_ = shape::levels;
 }
@@ -186,13 +189,13 @@ tick wheel_core::bound_with_ahead() const noexcept {
     return is_empty(slots_[ahead_]) ? bound : std::min(bound, bound_of(ahead_));
 }
 
-// The end of an advance, however it ended.
+// Ends an advance: completed, out of budget, or by an exception.
 void wheel_core::settle(bool caught_up) noexcept {
     running_ = nullptr;
     behind_ = !caught_up;
     if (!behind_) work_ahead();
     if (!behind_ || now_ == elapsed_) return;
-    // What was armed meanwhile comes after what is left in the slots.
+    // Timers armed meanwhile come after those that are left in the slots.
     while (!is_empty(fresh_)) {
         wheel_timer& timer = first_of(fresh_);
         unlink(timer);
@@ -313,4 +316,4 @@ const char* wheel_core::check() const noexcept {
     return nullptr;
 }
 
-}  // namespace verge::detail
+}  // namespace verge::detail::queue

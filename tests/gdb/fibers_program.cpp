@@ -1,12 +1,13 @@
 // What tests/gdb/verge_test.py looks at through gdb: fibers in every state, and then it stops.
 // usage: fibers_program [unguarded] [abort]
 
-#include <verge/fiber/condition_variable.hpp>
-#include <verge/fiber/detail/stack_pool.hpp>
-#include <verge/fiber/mutex.hpp>
-#include <verge/fiber/scheduler.hpp>
-#include <verge/fiber/this_fiber.hpp>
-#include <verge/fiber/wait.hpp>
+#include <verge/base/detail/kernel.hpp>
+#include <verge/fibers/detail/stack_pool.hpp>
+#include <verge/fibers/scheduler.hpp>
+#include <verge/fibers/this_fiber.hpp>
+#include <verge/sync/condition_variable.hpp>
+#include <verge/sync/mutex.hpp>
+#include <verge/sync/wait.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -24,9 +25,9 @@ using namespace verge;
 
 namespace {
 
-fibers::mutex door;
-fibers::mutex room;
-fibers::condition_variable bell;
+verge::mutex door;
+verge::mutex room;
+verge::condition_variable bell;
 std::atomic<bool> rung{false};
 std::atomic<bool> hogs_go_on{false};
 std::atomic<int> hogs{0};
@@ -65,16 +66,14 @@ std::atomic<int> hogs{0};
 
 // No memory for stacks, until the end.
 std::atomic<bool> memory_is_short{true};
-using fibers::detail::stack_system;
-const stack_system poor{
-    .map = [](std::size_t bytes) noexcept -> void* {
-        if (memory_is_short) return errno = ENOMEM, MAP_FAILED;
-        return stack_system::real.map(bytes);
-    },
-    .unmap = stack_system::real.unmap,
-    .advise = stack_system::real.advise,
-    .protect = stack_system::real.protect,
+struct poor_kernel final : detail::kernel {
+    void* mmap(void* at, std::size_t bytes, int access, int flags, int fd,
+               off_t offset) noexcept override {
+        if ((flags & MAP_STACK) != 0 && memory_is_short) return errno = ENOMEM, MAP_FAILED;
+        return kernel::mmap(at, bytes, access, flags, fd, offset);
+    }
 };
+poor_kernel poor;
 
 // The debugger stops here.
 [[gnu::noinline]] void everything_is_in_place() {
@@ -107,7 +106,8 @@ int main(int argc, char** argv) {
     while (hogs < 2)
         this_fiber::yield();
     all.push_back(second.spawn([] { return 1; }, {.name = "fresh"}));
-    fibers::scheduler third({.name = "third", .min_workers = 1, .max_workers = 1, .system = &poor});
+    const detail::replaced_kernel scope(poor);
+    fibers::scheduler third({.name = "third", .min_workers = 1, .max_workers = 1});
     all.push_back(third.spawn([] { return 1; }, {.name = "starved"}));
     while (third.stats().starved == 0)
         this_fiber::yield();

@@ -1,6 +1,6 @@
 // A stranger's program: uses an installed Verge, both its headers and its library.
-#include <verge/fiber/scheduler.hpp>
-#include <verge/fiber/this_fiber.hpp>
+#include <verge/fibers/scheduler.hpp>
+#include <verge/fibers/this_fiber.hpp>
 #include <verge/verge.hpp>
 
 #include <chrono>

@@ -7,9 +7,9 @@
 
 #include <verge/base/detail/thread_number.hpp>
 #include <verge/driver/timer_thread.hpp>
-#include <verge/fiber/mutex.hpp>
-#include <verge/fiber/scheduler.hpp>
-#include <verge/fiber/this_fiber.hpp>
+#include <verge/fibers/scheduler.hpp>
+#include <verge/fibers/this_fiber.hpp>
+#include <verge/sync/mutex.hpp>
 
 #include <atomic>
 #include <cerrno>
@@ -89,7 +89,7 @@ void throws_and_pauses(int number) {
     expect(std::uncaught_exceptions() == 0, "nothing is in flight");
 }
 
-void wander(int name, fibers::mutex& lock, long& guarded, timer_thread& timers) {
+void wander(int name, verge::mutex& lock, long& guarded, timer_thread& timers) {
     const fibers::fiber_id id = this_fiber::id();
     const int* thread = address_of_here();
     for (int i = 0; i < rounds; ++i) {
@@ -126,7 +126,7 @@ void wander(int name, fibers::mutex& lock, long& guarded, timer_thread& timers) 
 
 int run_migrating_fibers() {
     fibers::scheduler scheduler({.min_workers = 4, .max_workers = 4});
-    fibers::mutex lock;
+    verge::mutex lock;
     timer_thread timers;
     long guarded = 0;
     std::vector<fibers::fiber<>> all;

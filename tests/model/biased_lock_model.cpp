@@ -26,7 +26,7 @@ struct model_platform {
         return ended != nullptr && ended[thread].load(rl::mo_acquire, $) != 0;
     }
     // It leans to who takes it twice in a row, and all the same after it was taken back.
-    static constexpr std::uint8_t patience = 0;
+    static constexpr std::uint8_t threshold = 0;
     static constexpr std::uint32_t worthwhile = 0;
 
     // A thread that has ended has written all that it ever will: so this is released, and acquired.

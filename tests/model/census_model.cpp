@@ -1,4 +1,4 @@
-// mutates: include/verge/fiber/detail/census.hpp
+// mutates: include/verge/fibers/detail/census.hpp
 //
 // Explores the interleavings of workers that spawn and finish fibers, threads outside that spawn,
 // and those who wait for the end of all.  Exits with 1 and prints the guilty history if an
@@ -8,13 +8,13 @@
 // Before relacy: what has std::atomics of its own that are not explored here.
 // clang-format off
 #include <verge/base/clock.hpp>
-#include <verge/fiber/wait.hpp>
+#include <verge/sync/wait.hpp>
 
 #include <optional>
 
 #include "word_waits.hpp"
 
-#include <verge/fiber/detail/census.hpp>
+#include <verge/fibers/detail/census.hpp>
 // clang-format on
 
 namespace {

@@ -1,4 +1,4 @@
-// mutates: include/verge/fiber/detail/crew.hpp
+// mutates: include/verge/fibers/detail/crew.hpp
 //
 // Explores the interleavings of a worker that lets go of its thread with those who make work and
 // those who go to sleep.  Exits with 1 and prints the guilty history if an assertion fails.
@@ -10,9 +10,9 @@
 
 #include "queue_platform.hpp"
 
-#include <verge/fiber/detail/crew.hpp>
-#include <verge/fiber/detail/parking_lot.hpp>
-#include <verge/fiber/detail/remote_queue.hpp>
+#include <verge/fibers/detail/crew.hpp>
+#include <verge/fibers/detail/parking_lot.hpp>
+#include <verge/fibers/detail/remote_queue.hpp>
 // clang-format on
 
 namespace {

@@ -1,4 +1,4 @@
-// mutates: include/verge/fiber/execution_queue.hpp src/fiber/blocking.cpp src/fiber/wait_fd.cpp
+// mutates: include/verge/fibers/execution_queue.hpp src/fibers/blocking.cpp src/fibers/wait_fd.cpp
 //
 // Explores the interleavings of fibers that hand something to others and wait for its end: values
 // to a queue's consumer, a call to a helper thread, a descriptor to the reactor.  Exits with 1 and
@@ -6,14 +6,15 @@
 // for ever, which relacy reports as a live-lock.
 //
 // These are the real source files, compiled here with other names for what they stand on: those of
-// fiber_waits.hpp, and a scheduler, threads, a condition variable and a reactor of this file.
+// sync_waits.hpp, and a scheduler, threads, a condition variable and a reactor of this file.
 
 // Before relacy: what has std::atomics of its own that are not explored here.
 // clang-format off
-#include "fiber/worker.hpp"
+#include "fibers/worker.hpp"
+#include <verge/base/detail/os_thread.hpp>
 #include <verge/driver/reactor.hpp>
-#include <verge/fiber/blocking.hpp>
-#include <verge/fiber/scheduler.hpp>
+#include <verge/fibers/blocking.hpp>
+#include <verge/fibers/scheduler.hpp>
 
 #include <cerrno>
 #include <chrono>
@@ -29,7 +30,7 @@
 #include <signal.h>
 #include <system_error>
 
-#include "fiber_waits.hpp"
+#include "sync_waits.hpp"
 // clang-format on
 
 namespace {
@@ -67,25 +68,33 @@ private:
 
 }  // namespace
 
-namespace std {
+namespace verge::fibers::detail {
+using verge::detail::sync::model_current;
+using verge::detail::sync::model_wait_scope;
+using verge::detail::sync::model_waiter;
+}  // namespace verge::fibers::detail
+
+namespace verge::detail {
 
 using model_mutex = ::model_lock;
 
 class model_thread {
 public:
-    template <class F>
-    explicit model_thread(F f) {
+    model_thread(void* (*main)(void*), void* argument, const os_thread_options&) {
         if (spare_threads::here == nullptr) return;  // before all suites: it is not needed
-        if (!spare_threads::here->start(std::move(f))) throw std::bad_alloc();
+        if (!spare_threads::here->start([=] { main(argument); })) {
+            throw std::system_error(
+                std::make_error_code(std::errc::resource_unavailable_try_again));
+        }
     }
     void detach() {}
 };
 
 // Wakes whom it is to wake, and nobody else.  A time-out comes at once, or when all is over.
-class model_condition_variable {
+class model_condition {
 public:
     template <class Lock, class Time, class Condition>
-    bool wait_for(Lock& hold, Time, Condition condition) {
+    bool wait_until(Lock& hold, Time, Condition condition) {
         while (!condition()) {
             bool woken = false;
             bool** const at = std::find(sleepers_, sleepers_ + 4, nullptr);
@@ -114,7 +123,7 @@ private:
     bool* sleepers_[4] = {};
 };
 
-}  // namespace std
+}  // namespace verge::detail
 
 namespace verge {
 
@@ -178,12 +187,12 @@ private:
 
 // The kernel's: events that have come.
 static short ready_events = 0;
+namespace verge::detail::os {
 static int model_poll(pollfd* of, int, int) {
     of->revents = static_cast<short>(of->events & ready_events);
     return of->revents != 0 ? 1 : 0;
 }
-static void model_setname(unsigned long, const char*) {}
-static void model_sigmask(int, const sigset_t*, sigset_t*) {}
+}  // namespace verge::detail::os
 
 namespace verge::fibers {
 
@@ -216,34 +225,30 @@ struct model_worker {
 
 }  // namespace verge::fibers
 
-#define condition_variable model_condition_variable
-#define mutex model_mutex
+#define os_thread model_thread
 #define poll model_poll
-#define pthread_setname_np model_setname
-#define pthread_sigmask model_sigmask
 #define reactor model_reactor
 #define scheduler model_scheduler
-#define thread model_thread
+#define thread_condition model_condition
+#define thread_mutex model_mutex
 #define unordered_map map  // which keeps no memory
 #define worker model_worker
 // clang-format off
-#include <verge/fiber/execution_queue.hpp>
-#include "fiber/blocking.cpp"
-#include "fiber/wait_fd.cpp"
+#include <verge/fibers/execution_queue.hpp>
+#include "fibers/blocking.cpp"
+#include "fibers/wait_fd.cpp"
 // clang-format on
 #undef atomic
-#undef condition_variable
 #undef constinit
 #undef current
-#undef mutex
-#undef parkable
+#undef os_thread
+#undef waiter
 #undef poll
-#undef pthread_setname_np
-#undef pthread_sigmask
 #undef reactor
 #undef scheduler
 #undef spin_lock
-#undef thread
+#undef thread_condition
+#undef thread_mutex
 #undef unordered_map
 #undef wait_scope
 #undef worker
@@ -264,8 +269,7 @@ struct handover_suite : sync_suite<Suite, Threads> {
     }
 };
 
-// ---- execution_queue
-// -----------------------------------------------------------------------------
+// ---- execution_queue ---------------------------------------------------------------------------
 
 // Two push, one of them destroys the queue: all is consumed then, one at a time, in the order of
 // each, and the consumer does not come back to the queue.  Refused: no fiber can be had, the first
@@ -313,8 +317,7 @@ struct a_queue_is_consumed : handover_suite<a_queue_is_consumed<Refused>, 4> {
     }
 };
 
-// ---- blocking
-// ------------------------------------------------------------------------------------
+// ---- blocking ----------------------------------------------------------------------------------
 
 // Each call is made once, by a helper, and the fiber sees what it wrote; with enough helpers, calls
 // may wait for each other.  Helpers that are not needed end at any time.  With one helper at most,
@@ -358,8 +361,7 @@ struct calls_are_made : handover_suite<calls_are_made<Fibers, Helpers>, Fibers +
     void after() { RL_ASSERT(this->spare.begun == this->spare.ended); }
 };
 
-// ---- wait_fd
-// -------------------------------------------------------------------------------------
+// ---- wait_fd -----------------------------------------------------------------------------------
 
 // Two events come while a fiber waits for either: it is told of one at least, and nobody uses its
 // stack when it has returned.  Timed: or its deadline comes.

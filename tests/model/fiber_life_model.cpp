@@ -1,4 +1,4 @@
-// mutates: include/verge/fiber/detail/fiber_life.hpp
+// mutates: include/verge/fibers/detail/fiber_life.hpp
 //
 // Explores the interleavings of a fiber's end with those who wait for it, let go of it, find it by
 // its id, or stop its scheduler.  Exits with 1 and prints the guilty history if an assertion fails;
@@ -7,14 +7,14 @@
 // Before relacy: what has std::atomics of its own that are not explored here.
 // clang-format off
 #include <verge/base/clock.hpp>
-#include <verge/fiber/wait.hpp>
+#include <verge/sync/wait.hpp>
 
 #include <optional>
 
 #include "word_waits.hpp"
 
-#include <verge/fiber/detail/census.hpp>
-#include <verge/fiber/detail/fiber_life.hpp>
+#include <verge/fibers/detail/census.hpp>
+#include <verge/fibers/detail/fiber_life.hpp>
 // clang-format on
 
 namespace {

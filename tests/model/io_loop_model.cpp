@@ -1,5 +1,5 @@
-// mutates: src/io/scheduler.cpp src/io/timer_service.cpp
-// mutates: include/verge/io/detail/scheduler.hpp include/verge/io/detail/timer_service.hpp
+// mutates: src/io/loop_core.cpp src/io/loop_timers.cpp
+// mutates: include/verge/io/detail/loop_core.hpp include/verge/io/detail/loop_timers.hpp
 // mutates: include/verge/io/detail/op_inbox.hpp
 //
 // Explores the interleavings of threads that run an event loop, post to it, end its work, and arm,
@@ -8,7 +8,7 @@
 // assertion fails; a wake-up that is lost is a thread that sleeps for ever, which relacy reports as
 // a live-lock.
 //
-// The scheduler and the service of timers are the real source files, compiled here with other
+// The loop and the service of timers are the real source files, compiled here with other
 // names for what they stand on: atomics and locks of relacy, the real parker on those, and a
 // reactor that is the real timer service and a kernel of one word.  That kernel orders nothing.
 // Time does not pass by itself: it is as late as the last deadline that somebody slept for.
@@ -187,10 +187,9 @@ struct loop_punctual_scope {};
 
 class loop_reactor final : public verge::timer_waker {
 public:
-    using timer_service = verge::basic_timer_service<loop_timer_ref, loop_platform>;
+    using loop_timers = verge::basic_timer_service<loop_timer_ref, loop_platform>;
     struct options {
         std::size_t shards = 1;
-        verge::reactor_system* system = nullptr;
         bool locks = true;
         void (*expired)(void*, verge::timer_id, verge::time_point, void*) = nullptr;
     };
@@ -234,7 +233,7 @@ public:
         wake_.store(1, rl::mo_relaxed, $);
     }
     void wake_before(verge::time_point) noexcept override { interrupt(); }
-    timer_service& timers() {
+    loop_timers& timers() {
         const keep_innermost keep;
         RL_ASSERT(complete_($) == 1);  // who finds the reactor finds it made
         return timers_;
@@ -246,7 +245,7 @@ private:
     rl::var<int> complete_;
     loop_atomic<int> wake_;
     void (*expired_)(void*, verge::timer_id, verge::time_point, void*);
-    timer_service timers_;
+    loop_timers timers_;
 };
 
 }  // namespace
@@ -254,8 +253,10 @@ private:
 namespace std {
 template <class T>
 using loop_atomic = ::loop_atomic<T>;
-using loop_mutex = ::loop_lock;
 }  // namespace std
+namespace verge::detail {
+using loop_mutex = ::loop_lock;
+}
 namespace verge {
 using loop_parker = basic_parker<loop_platform>;
 }
@@ -268,15 +269,15 @@ using loop_parker = basic_parker<loop_platform>;
 #define reactor loop_reactor
 #define reactor_timer_ref loop_timer_ref
 #define punctual_scope loop_punctual_scope
-#define mutex loop_mutex
+#define thread_mutex loop_mutex
 #define thread_local
 // clang-format off
 #include "io/execution_context.cpp"
-#include "io/scheduler.cpp"
-#include "io/timer_service.cpp"
+#include "io/loop_core.cpp"
+#include "io/loop_timers.cpp"
 // clang-format on
 #undef atomic
-#undef mutex
+#undef thread_mutex
 #undef reactor
 #undef thread_local
 
@@ -284,12 +285,12 @@ namespace {
 
 using verge::duration;
 using verge::time_point;
-using verge::detail::loop_timer;
-using verge::detail::operation;
-using verge::detail::scheduler;
-using verge::detail::threading;
-using verge::detail::timer_service;
-using verge::detail::wait_operation;
+using verge::detail::io::loop_core;
+using verge::detail::io::loop_timer;
+using verge::detail::io::loop_timers;
+using verge::detail::io::operation;
+using verge::detail::io::threading;
+using verge::detail::io::wait_operation;
 
 constexpr std::size_t no_limit = 1'000'000;
 
@@ -351,16 +352,16 @@ public:
 template <class Suite, int Threads>
 struct loop_suite : rl::test_suite<Suite, Threads> {
     std::optional<context> owner;
-    scheduler* loop = nullptr;
-    static inline scheduler* current = nullptr;
+    loop_core* loop = nullptr;
+    static inline loop_core* current = nullptr;
     static inline int left = 0;  // jobs, until the work ends
     void make(threading mode) {
-        innermost_place = &verge::detail::innermost;
+        innermost_place = &verge::detail::io::innermost;
         *innermost_place = nullptr;
         loop_lock::begin();
         held_up = false;
         owner.emplace();
-        loop = current = &verge::make_service<scheduler>(*owner, mode);
+        loop = current = &verge::make_service<loop_core>(*owner, mode);
         loop->work_started();  // the guard
     }
     static void one_less() {
@@ -529,7 +530,7 @@ struct destroyed_before_a_call_returns
         if (Beside == beside::timer) {
             timer.emplace();
             expired.emplace();
-            timer_service& service = timer_service::of(*this->loop);
+            loop_timers& service = loop_timers::of(*this->loop);
             service.expires_at(*timer, at(10), {});
             service.wait(*timer, &*expired, false);
         }
@@ -597,7 +598,7 @@ struct reactor_comes_late : loop_suite<reactor_comes_late, 3> {
             return;
         }
         user();
-        timer_service& service = timer_service::of(*loop);
+        loop_timers& service = loop_timers::of(*loop);
         service.expires_at(*timers[index], at(10), {});
         service.wait(*timers[index], &*waits[index], false);
         if (index == 0) loop->work_finished();
@@ -615,11 +616,11 @@ struct reactor_comes_late : loop_suite<reactor_comes_late, 3> {
 
 template <class Suite, int Threads, threading Mode = threading::safe>
 struct timer_suite : loop_suite<Suite, Threads> {
-    timer_service* service = nullptr;
+    loop_timers* service = nullptr;
     std::optional<loop_timer> timer;
     void before() {
         this->make(Mode);
-        service = &timer_service::of(*this->loop);
+        service = &loop_timers::of(*this->loop);
         timer.emplace();
     }
     void after() {

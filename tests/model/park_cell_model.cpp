@@ -1,4 +1,4 @@
-// mutates: include/verge/fiber/detail/park_cell.hpp
+// mutates: include/verge/sync/detail/park_cell.hpp
 //
 // Explores the interleavings of an owner that waits and of those who may end its wait: a notifier,
 // a timer, an interrupter.  Exits with 1 and prints the guilty history if an assertion fails.
@@ -8,18 +8,18 @@
 // is not ordered after the last one.
 
 #include "relacy_std.hpp"
-#include <verge/fiber/detail/park_cell.hpp>
+#include <verge/sync/detail/park_cell.hpp>
 
 namespace {
 
-using verge::fibers::detail::claim_result;
-using verge::fibers::detail::wake_reason;
+using verge::detail::sync::claim_result;
+using verge::detail::sync::wake_reason;
 
 struct model_platform {
     template <class T>
     using atomic = rl::atomic<T>;
 };
-using cell_type = verge::fibers::detail::basic_park_cell<model_platform>;
+using cell_type = verge::detail::sync::basic_park_cell<model_platform>;
 
 constexpr unsigned reasons = 3;
 
@@ -66,7 +66,7 @@ struct owner_suite : rl::test_suite<Suite, Threads> {
         note(cell.claim(epoch, why), epoch);
     }
 
-    // As parkable::request().
+    // As waiter::request().
     void request(std::uint32_t what = 1) {
         if (what == 1) message[static_cast<unsigned>(wake_reason::interrupted)]($) = 42;
         const claim_result result = cell.request(what);

@@ -1,5 +1,5 @@
-// mutates: include/verge/fiber/detail/parking_lot.hpp include/verge/fiber/detail/remote_queue.hpp
-// mutates: include/verge/fiber/detail/run_queue.hpp
+// mutates: include/verge/fibers/detail/parking_lot.hpp include/verge/fibers/detail/remote_queue.hpp
+// mutates: include/verge/fibers/detail/run_queue.hpp
 //
 // Explores the interleavings of workers that go idle and of threads and fibers that make work, on
 // the lot, the remote queue and the run queues together.  Exits with 1 and prints the guilty
@@ -17,9 +17,9 @@
 
 #include "queue_platform.hpp"
 
-#include <verge/fiber/detail/parking_lot.hpp>
-#include <verge/fiber/detail/remote_queue.hpp>
-#include <verge/fiber/detail/run_queue.hpp>
+#include <verge/fibers/detail/parking_lot.hpp>
+#include <verge/fibers/detail/remote_queue.hpp>
+#include <verge/fibers/detail/run_queue.hpp>
 // clang-format on
 
 namespace {
@@ -162,7 +162,7 @@ struct lot_suite : rl::test_suite<Suite, Workers + Others> {
         if (!taken.empty()) workers[me].queue.push_all(taken);
         return first;
     }
-    task* look_everywhere(unsigned me) {
+    task* search_all_queues(unsigned me) {
         if (task* const t = workers[me].queue.pop()) return t;
         if (task* const t = take_remote(me)) return t;
         for (unsigned i = 1; i < Workers; ++i) {
@@ -184,17 +184,17 @@ struct lot_suite : rl::test_suite<Suite, Workers + Others> {
     // nullptr: it is over.
     task* find_work(unsigned me) {
         lot.start_searching();
-        task* t = look_everywhere(me);
+        task* t = search_all_queues(me);
         while (t == nullptr) {
             lot.stop_searching();
             const std::uint32_t seen = lot.prepare();
             ++clears;
-            t = look_everywhere(me);
+            t = search_all_queues(me);
             bool in_time = true;
             if (t == nullptr) in_time = lot.wait(seen, when_over);
             lot.leave();
             ++clears;
-            if (t == nullptr && in_time) t = look_everywhere(me);
+            if (t == nullptr && in_time) t = search_all_queues(me);
             if (!in_time) {
                 lot.stop_searching();
                 return nullptr;

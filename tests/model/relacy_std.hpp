@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <verge/base/detail/os_thread.hpp>  // first: relacy has macros of the names in it
+
 #include <atomic>
 #include <cstdio>
 #include <typeinfo>
@@ -19,6 +21,13 @@
 void operator delete(void* memory, std::size_t) noexcept {
     ::operator delete(memory);
 }
+
+// Relacy's replacements are inline.  One that is inlined everywhere is missing from the program,
+// and libstdc++ frees with its own what was allocated with relacy's: so all of them are kept.
+[[gnu::used]] inline void* (*const kept_new)(std::size_t) = &::operator new;
+[[gnu::used]] inline void* (*const kept_new_array)(std::size_t) = &::operator new[];
+[[gnu::used]] inline void (*const kept_delete)(void*) noexcept = &::operator delete;
+[[gnu::used]] inline void (*const kept_delete_array)(void*) noexcept = &::operator delete[];
 
 // Relacy turns std::memory_order_x into "std::mo_x, <where>"; give std those names.
 namespace std {

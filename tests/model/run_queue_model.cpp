@@ -1,11 +1,11 @@
-// mutates: include/verge/fiber/detail/run_queue.hpp
+// mutates: include/verge/fibers/detail/run_queue.hpp
 //
 // Explores the interleavings of an owner that pushes, pops, spills over and refills, and of thieves
 // that steal from it and from each other.  Exits with 1 and prints the guilty history if an
 // assertion fails.  The lock is relacy's; the ring has 2 or 4 places.
 
 #include "queue_platform.hpp"
-#include <verge/fiber/detail/run_queue.hpp>
+#include <verge/fibers/detail/run_queue.hpp>
 
 namespace {
 

@@ -55,10 +55,10 @@ struct model_platform {
 struct note {
     rl::var<int>* written = nullptr;  // what the "callback" writes
 
-    // Whether it is to be made and destroyed as if that were user code: apart from the lock.
+    // Whether it is made and destroyed outside the lock, as a payload that runs user code is.
     static inline bool loud = false;
-    static bool moved_silently() { return !loud; }
-    static bool destroyed_silently() { return !loud; }
+    static bool has_trivial_move() { return !loud; }
+    static bool has_trivial_destroy() { return !loud; }
 };
 
 using service = verge::basic_timer_service<note, model_platform>;

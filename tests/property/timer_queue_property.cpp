@@ -593,7 +593,7 @@ struct wheel : timing_wheel<> {
 // advance.
 struct crowded_wheel : timing_wheel<> {
     explicit crowded_wheel(tick start) : timing_wheel(start) {
-        detail::wheel_access::set_long_slot(*this, 2);
+        detail::queue::wheel_access::set_long_slot(*this, 2);
     }
     static constexpr bool bounds_exact = false;
 };

@@ -2,11 +2,13 @@
 """The checks of scripts/ find what they are for, and nothing else."""
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import check_atomics  # noqa: E402
+import check_kernel  # noqa: E402
 import mutate_orders  # noqa: E402
 
 ATOMICS = r"""
@@ -50,6 +52,28 @@ a.exchange(1, (b ? std::memory_order::release : std::memory_order::relaxed));
 a.compare_exchange_weak(x, y, std::memory_order_relaxed, std::memory_order_seq_cst);
 a.fetch_add(1, std::memory_order_seq_cst);
 """
+
+
+class CheckKernel(unittest.TestCase):
+    def found(self, source):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            seam = root / "include/verge/base/detail/kernel.hpp"
+            seam.parent.mkdir(parents=True)
+            seam.write_text("CALL(, int, close, (int fd), (fd))\nreturn ::close(fd);\n")
+            (root / "src").mkdir()
+            (root / "src/unit.cpp").write_text(source)
+            return check_kernel.main(root) != 0
+
+    def test_finds_calls_that_go_around_the_seam(self):
+        for line in ("::close(fd);", "if (::syscall(1) != 0) {", "std::mutex lock;", "std::thread t(f);",
+                     "::nanosleep(&a, &b);", "std::chrono::steady_clock::now();"):
+            self.assertTrue(self.found(line), line)
+
+    def test_leaves_others_alone(self):
+        for line in ("os::close(fd);", "// ::close(fd);", 'say("::close(");', "base::close(fd);",
+                     "handle.close();", "std::lock_guard hold(lock);"):
+            self.assertFalse(self.found(line), line)
 
 
 class CheckAtomics(unittest.TestCase):
@@ -97,6 +121,49 @@ class MutateOrders(unittest.TestCase):
                 for result in ("failed", "passed", "timed out", "error")}
         self.assertEqual(said, {"failed": "killed", "passed": "survived",
                                 "timed out": "timed out", "error": "error"})
+
+    def test_a_unit_is_its_model_its_helpers_and_what_it_mutates(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            files = {"tests/model/a_model.cpp": '// mutates: src/a.hpp src/gone.hpp\n'
+                                                '#include "h.hpp"\n#include "other.cpp"\n',
+                     "tests/model/h.hpp": '#include "deep.hpp"\n', "tests/model/deep.hpp": "",
+                     "tests/model/unused.hpp": "", "src/a.hpp": "", "src/other.cpp": ""}
+            for file, text in files.items():
+                (root / file).parent.mkdir(parents=True, exist_ok=True)
+                (root / file).write_text(text)
+            model = root / "tests/model/a_model.cpp"
+            before = mutate_orders.hashes_of(model, root)
+            self.assertEqual(sorted(before), [
+                "src/a.hpp", "src/gone.hpp", "tests/model/a_model.cpp", "tests/model/deep.hpp",
+                "tests/model/h.hpp"])
+            self.assertEqual(before["src/gone.hpp"], "missing")
+            for file in ("src/a.hpp", "tests/model/deep.hpp"):
+                (root / file).write_text("// changed")
+            after = mutate_orders.hashes_of(model, root)
+            self.assertEqual(mutate_orders.why_changed(before, before), "")
+            self.assertEqual(mutate_orders.why_changed(before, after),
+                             "src/a.hpp, tests/model/deep.hpp")
+
+    def test_runs_what_changed_and_what_shares_a_file_with_it(self):
+        mutated = {"a": {"x"}, "b": {"x", "y"}, "c": {"y"}, "d": {"z"}, "e": {"v"}}
+        current = {unit: {"f": "1"} for unit in mutated}
+        recorded = {**current, "a": {"f": "0"}}
+        del recorded["e"]
+        self.assertEqual(mutate_orders.choose(current, recorded, mutated), {
+            "a": "changed: f", "e": "never recorded", "b": "shares a mutated file with a",
+            "c": "shares a mutated file with b"})
+        self.assertEqual(mutate_orders.choose(current, current, mutated), {})
+
+    def test_records_what_ran_and_forgets_what_is_gone(self):
+        with tempfile.TemporaryDirectory() as name:
+            file = pathlib.Path(name) / "record.json"
+            self.assertEqual(mutate_orders.read_record(file), {})
+            current = {unit: {"f": "new"} for unit in ("a", "b", "c")}
+            recorded = {unit: {"f": "old"} for unit in ("a", "b", "gone")}
+            mutate_orders.write_record(file, recorded, current, {"a"})
+            self.assertEqual(mutate_orders.read_record(file),
+                             {"a": {"f": "new"}, "b": {"f": "old"}})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // Real threads, real time: many fibers on few workers, at random.  A lost wake-up is a hang, which
 // a generous limit ends.
 
-#include "unit/fiber/fiber_fixture.hpp"
+#include "unit/fibers/fiber_fixture.hpp"
 #include <verge/driver/timer_thread.hpp>
 
 #include <array>
@@ -11,10 +11,9 @@
 #include <memory>
 #include <random>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 #include <vector>
-
-#include <system_error>
 
 namespace verge::fibers {
 namespace {

@@ -1,7 +1,7 @@
 // Real threads: one owner and eight thieves, who also steal from each other.  Each task is run
 // once.
 
-#include <verge/fiber/detail/run_queue.hpp>
+#include <verge/fibers/detail/run_queue.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -241,7 +241,7 @@ TEST(TimerThreadStress, DestroyedByOneOfManyCallbacks) {
         std::atomic<int> inside{0};
         std::atomic<bool> over{false};
         std::atomic<int> late{0};
-        event destroyed;
+        occurrence destroyed;
         auto timers = std::make_unique<timer_thread>(options{.run_on = pool.run_on()});
         for (int i = 0; i < 20; ++i) {
             timers->schedule_after(i * 2us, [&] {

@@ -11,7 +11,7 @@
 
 namespace verge {
 
-struct detail::wheel_access {
+struct detail::queue::wheel_access {
     // From now on a slot with more timers is a long one.  An advance then takes one timer, or a
     // 512th of so many, out of the next one.
     template <class T>

@@ -18,11 +18,11 @@
 #include <type_traits>
 #include <vector>
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
-#include <signal.h>
 
 namespace verge {
 namespace {
@@ -31,8 +31,8 @@ using namespace std::chrono_literals;
 
 // Part of the name of every function of the library that takes an operation: who is built with
 // tracking and who is not do not link.
-static_assert(std::is_same_v<detail::operation, detail::basic_operation<true>>);
-static_assert(sizeof(detail::basic_operation<false>) == 2 * sizeof(void*));
+static_assert(std::is_same_v<detail::io::operation, detail::io::basic_operation<true>>);
+static_assert(sizeof(detail::io::basic_operation<false>) == 2 * sizeof(void*));
 
 struct line {
     char kind;        // * > < ! ~, or | for an operation

@@ -74,7 +74,7 @@ def type_named(name):
             found = None
     if found is None or (found.code == gdb.TYPE_CODE_STRUCT and not found.fields()):
         raise VergeError(
-            f"no debug information for {name}: is verge::fiber linked in, and built with -g?"
+            f"no debug information for {name}: is verge::fibers linked in, and built with -g?"
         )
     return found
 
@@ -169,7 +169,7 @@ class Layout:
         self.stack_low = Place(type_named(DETAIL + "stack"), "low")
         self.stack_top = Place(type_named(DETAIL + "stack"), "top")
         self.kinds = enumerators("verge::fibers::stack_kind")
-        self.reasons = enumerators("verge::fibers::wait_kind")
+        self.reasons = enumerators("verge::wait_kind")
         self.thread_states = enumerators(DETAIL + "worker::thread_state_of")
 
 

@@ -16,21 +16,21 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <sys/wait.h>
-#include <system_error>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #define BOOST_BIND_GLOBAL_PLACEHOLDERS  // property_tree of Boost 1.74 would complain about itself
 #include <pthread.h>
+#include <signal.h>
 
 #include <boost/property_tree/json_parser.hpp>
 #include <boost/property_tree/ptree.hpp>
 #include <fmt/format.h>
-#include <signal.h>
 #include <spawn.h>
 
 namespace verge::tool {

@@ -5,9 +5,9 @@
 // so a fiber that waits no longer takes the timer back first.
 
 #include "timed_engine.hpp"
-#include <verge/fiber/event.hpp>
-#include <verge/fiber/scheduler.hpp>
-#include <verge/fiber/this_fiber.hpp>
+#include <verge/fibers/scheduler.hpp>
+#include <verge/fibers/this_fiber.hpp>
+#include <verge/sync/event.hpp>
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ namespace verge::tool {
 namespace {
 
 using fibers::sleep_result;
-using fibers::wait_result;
+using verge::wait_result;
 
 class fiber_engine final : public timed_engine {
 public:
@@ -79,7 +79,7 @@ private:
 
     // Sends once, and waits for the answer.
     wait_result ask(time_point deadline, int attempt) {
-        fibers::event answered;
+        verge::event answered;
         timer_id server;
         if (const fate drawn = tally_.worker().fates.next(attempt); !drawn.lost) {
             const time_point answer = now() + drawn.latency;

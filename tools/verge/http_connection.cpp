@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include <sys/socket.h>
-
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/socket.h>
 
 namespace verge::tool {
 

@@ -26,7 +26,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-
 #include <system_error>
 
 namespace verge::tool {

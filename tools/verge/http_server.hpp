@@ -19,9 +19,8 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <unordered_map>
-
 #include <system_error>
+#include <unordered_map>
 
 namespace verge::tool {
 

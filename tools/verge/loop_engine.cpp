@@ -14,10 +14,10 @@
 
 #include <algorithm>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include <pthread.h>
-#include <system_error>
 
 namespace verge::tool {
 

@@ -3,23 +3,22 @@
 //     verge::callback work = [p = std::make_unique<job>()] { p->run(); };
 //     queue.push(std::move(work));
 //
-// It is what a timer keeps until its deadline.  56 bytes: 48 for the callable, one pointer for what
-// can be done with it.  It is not copyable, takes no argument, gives no result, and cannot tell
-// what it holds: that is std::function.
+// A timer keeps one until its deadline.  56 bytes: 48 for the callable, and a pointer to its table
+// of operations.  It is not copyable, takes no argument, returns nothing, and has no target():
+// std::function has that.
 //
-// What it holds is stored inside if it fits<F>: at most 48 bytes, aligned to at most 8, and moved
-// without exceptions; otherwise on the heap, at the cost of one allocation.  A move of a trivially
-// copyable callable, or of one on the heap, copies 48 bytes and calls nothing.
+// The callable is stored inside if it fits<F>: at most 48 bytes, aligned to at most 8, and nothrow
+// move constructible; otherwise on the heap, at the cost of one allocation.  A move of a trivially
+// copyable callable, or of one on the heap, copies at most 48 bytes and calls no function.
 //
 // Guarantees, under the names of the tests that hold them
 //   ConstructsMovesAndDestroysInBalance   each callable made is destroyed once, also on exceptions.
 //   AThrowingConstructionLeaksNothing     and leaves no callback behind.
-//   ADestructorMayUseTheOwner             reset() and assignment destroy the old callable last,
-//   when
-//                                         the callback is already empty, or has its new value.
+//   ADestructorMayUseTheOwner             reset() and assignment destroy the old callable last: by
+//                                         then the callback is empty, or has its new value.
 //   AnEmptySourceMakesAnEmptyCallback     a null function pointer, an empty std::function.
 //
-// Thread safety: as an int: no two threads at once, unless both only look at it.
+// Thread safety: as an int: concurrent calls of const members are safe, all others need a lock.
 // Exceptions: construction may throw std::bad_alloc (if it does not fit) and what the callable's
 // copy or move throws.  A call throws what the callable throws.  Nothing else throws.
 
@@ -49,15 +48,15 @@ concept has_unary_plus = requires(const F& f) {
     +f;
 };
 
-// Pointers, std::function and the like.  Not a function, nor a lambda that turns into a pointer to
-// one (+f): these are never null, and compilers warn of the question.
+// Pointers, std::function and the like.  Not a function, nor a lambda that converts to a pointer
+// to one (+f): these are never null, and compilers warn about the comparison.
 template <class F>
 concept may_be_null = (compares_with_null<F> && !has_unary_plus<F>) || std::is_pointer_v<F>;
 
 }  // namespace detail
 
 class callback {
-    /// How to handle a stored callable.  One static table a type.
+    // The operations on a stored callable.  One static table per type.
     struct operations {
         void (*call)(void* storage);
         void (*relocate)(void* from, void* to) noexcept;  // null: copy the bytes
@@ -116,8 +115,8 @@ public:
 
     ~callback() { destroy(); }
 
-    /// Calls it.  It must not be empty (VERGE_ASSERT), and nobody may move, reset or destroy this
-    /// callback until the call returns: an owner that cannot promise that moves it out first.
+    /// Calls it.  It must not be empty (VERGE_ASSERT), and must not be moved, reset or destroyed
+    /// until the call returns: an owner that cannot promise that moves it out first.
     void operator()() {
         VERGE_ASSERT(operations_ != nullptr, "an empty verge::callback is called");
         operations_->call(storage_);
@@ -128,12 +127,12 @@ public:
 
     /// Whether the destructor has nothing to do: it is empty, or holds a trivially destructible
     /// callable.
-    [[nodiscard]] bool destroyed_silently() const noexcept {
+    [[nodiscard]] bool has_trivial_destroy() const noexcept {
         return operations_ == nullptr || operations_->destroy == nullptr;
     }
 
-    /// Whether a move runs no code of the callable's: its bytes are copied, or a pointer to it.
-    [[nodiscard]] bool moved_silently() const noexcept {
+    /// Whether a move runs no code of the callable: its bytes, or a pointer to it, are copied.
+    [[nodiscard]] bool has_trivial_move() const noexcept {
         return operations_ == nullptr || operations_->is_small || operations_->relocate == nullptr;
     }
 
@@ -183,8 +182,7 @@ private:
     template <class F>
     static constexpr operations outside{&call_outside<F>, nullptr, &destroy_outside<F>, true};
 
-    // A callable smaller than the storage leaves the rest of it unwritten, and copying that is
-    // fine.
+    // A callable smaller than the storage leaves the rest uninitialized; copying that is harmless.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -195,7 +193,7 @@ private:
         operations_ = std::exchange(other.operations_, nullptr);
         take_callable(other);
     }
-    // The second half: operations_ are the other's by now.
+    // The second half of a move.  Precondition: operations_ already holds the other's.
     void take_callable(callback& other) noexcept {
         if (operations_ == nullptr) return;
         if (operations_->is_small) [[likely]] {

@@ -1,9 +1,9 @@
-// verge/base/clock.hpp -- the one notion of time every layer shares.
+// verge/base/clock.hpp -- durations, deadlines and ticks: the time types of every layer.
 //
 // A deadline is a point on CLOCK_MONOTONIC, in nanoseconds.  Wall-clock time never enters the
-// library: a change of date must not fire a timer.  Queues do not read any clock at all and count
-// ticks; the caller passes `now`, and one tick_scale converts.  That is what lets every queue test
-// run on virtual time (verge/base/manual_clock.hpp).
+// library: a change of date must not fire a timer.  Queues never read a clock; they count ticks,
+// the caller passes `now`, and a tick_scale converts.  So every queue test runs on virtual time
+// (verge/base/manual_clock.hpp).
 //
 //     verge::steady_source source;
 //     auto deadline = verge::deadline_after(source.now(), 5s);
@@ -31,13 +31,13 @@ using duration = std::chrono::nanoseconds;
 using clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, in libstdc++ and in libc++
 using time_point = std::chrono::time_point<clock, duration>;
 
-/// The deadline that never comes.
+/// The deadline that is never reached.
 inline constexpr time_point never = time_point::max();
 
-/// The last time that does come.  Sums of a finite time that must stay finite stop here.
+/// The largest finite time.  Sums that must stay finite saturate here.
 inline constexpr time_point last_time = never - duration(1);
 
-/// `now + delay`, stopping at `never` instead of overflowing.  A delay <= 0 gives `now`.
+/// `now + delay`, saturating at `never`.  A delay <= 0 gives `now`.
 [[nodiscard]] constexpr time_point deadline_after(time_point now, duration delay) noexcept {
     if (delay <= duration::zero()) return now;
     duration::rep sum = 0;
@@ -53,7 +53,8 @@ concept coarse_duration =
     (std::ratio_divide<typename T::period, std::nano>::num > 1) &&
     (std::ratio_divide<typename T::period, std::nano>::den == 1);
 
-/// It in nanoseconds, stopping at duration::max() where those cannot hold it: hours::max() can not.
+/// Converts to nanoseconds, saturating at duration::min() and duration::max(): hours::max() does
+/// not fit into 64 bits.
 template <coarse_duration Delay>
 [[nodiscard]] constexpr duration saturated(Delay delay) noexcept {
     using wide = std::chrono::duration<std::int64_t, typename Delay::period>;
@@ -63,7 +64,7 @@ template <coarse_duration Delay>
     return std::chrono::duration_cast<duration>(wide(delay));
 }
 
-/// deadline_after for such a delay.
+/// deadline_after() for a coarse delay.
 template <coarse_duration Delay>
 [[nodiscard]] constexpr time_point deadline_after(time_point now, Delay delay) noexcept {
     const duration whole = saturated(delay);
@@ -79,9 +80,7 @@ concept time_source = requires(const T& source) {
 
 /// CLOCK_MONOTONIC itself.
 struct steady_source {
-    [[nodiscard]] time_point now() const noexcept {
-        return std::chrono::time_point_cast<duration>(clock::now());
-    }
+    [[nodiscard]] time_point now() const noexcept;
 };
 
 static_assert(time_source<steady_source>);
@@ -93,9 +92,9 @@ static_assert(time_source<steady_source>);
 ///   NeverFiresEarly      ticks_floor(now) >= ticks_ceil(d) only if now >= d, for now >= origin.
 ///   ComesBackNoEarlier   time_of(ticks_ceil(t)) >= t.
 ///   NeverStaysNever      `never` is tick 2^64 - 1 both ways, and no other time is.
-/// Times before the origin are tick 0: the origin is to be no later than the first `now`.
+/// Times before the origin are tick 0: the origin must not be later than the first `now`.
 ///
-/// A resolution of 1 ns costs no division; another one costs one, to ticks only.
+/// Conversion to ticks costs one division, or none at a resolution of 1 ns.
 class tick_scale {
 public:
     /// Throws std::invalid_argument if the resolution is below 1 ns, or the origin is `never`.
@@ -128,7 +127,7 @@ public:
         return resolution_ == 1 ? distance : distance / resolution_;
     }
 
-    /// The time of a tick, stopping at last_time; `never` for 2^64 - 1 only.
+    /// The time of a tick, saturating at last_time; `never` for 2^64 - 1 only.
     [[nodiscard]] constexpr time_point time_of(std::uint64_t tick) const noexcept {
         if (tick == never_tick) return never;
         std::uint64_t distance = 0;
@@ -147,12 +146,12 @@ public:
 private:
     static constexpr std::uint64_t never_tick = std::numeric_limits<std::uint64_t>::max();
 
-    // Two's complement: differences of these are exact, though those of signed counts overflow.
+    // Two's complement: unsigned differences are exact where signed ones would overflow.
     static constexpr std::uint64_t bits(time_point when) noexcept {
         return static_cast<std::uint64_t>(when.time_since_epoch().count());
     }
 
-    // At most 2^64 - 2 for a finite time, which is why no finite deadline becomes never_tick.
+    // At most 2^64 - 2 for a finite time, so no finite deadline becomes never_tick.
     [[nodiscard]] constexpr std::uint64_t since_origin(time_point when) const noexcept {
         return when <= origin() ? 0 : bits(when) - origin_;
     }

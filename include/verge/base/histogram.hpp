@@ -5,23 +5,23 @@
 //     auto seen = lateness.snapshot();                        // any thread, at any time
 //     seen.percentile(99.9);
 //
-// It is log-linear: 64 buckets an octave, so that a bucket is at most 1/64 of its values wide.
+// It is log-linear: 64 buckets per octave, so that a bucket is at most 1/64 of its values wide.
 // It is for durations and sizes that are recorded often and read rarely.  It is not for values
 // whose last digits matter (percentiles are rounded, see below) nor for many recording threads:
-// give each its own, and merge the snapshots.
+// give each thread its own, and merge the snapshots.
 //
 // Guarantees, under the names of the tests that hold them
 //   PercentilesAreWithinOnePercent    of a recorded value of that rank, for all 64-bit values;
 //                                     exact below 128, and exact for the least and the greatest.
-//   CountMinMaxAndSumAreExact         count and sum stop at 2^64 - 1 instead of overflowing.
+//   CountMinMaxAndSumAreExact         count and sum saturate at 2^64 - 1.
 //   ASnapshotTakenWhileRecordingIsCoherent
 //                                     min <= percentile(p) <= max, and its counts are a sum of
 //                                     whole records; sum, min and max may lead or trail by one
 //                                     record.
 //
 // Memory orders
-//   All relaxed.  One thread writes, by a load and a store, without a locked instruction.  A reader
-//   wants numbers and no order between them; the snapshot makes min and max agree with the buckets.
+//   All relaxed.  One thread writes, by a load and a store, without a locked instruction.  Readers
+//   need no order between the numbers; the snapshot makes min and max agree with the buckets.
 //
 // Thread safety: record() from one thread at a time; snapshot() from any.  A snapshot is a value.
 // Exceptions: snapshot(), merge() and copies of a snapshot may throw std::bad_alloc.
@@ -38,7 +38,7 @@
 
 namespace verge {
 
-/// What a histogram held at one time, and the sum of several such.
+/// The contents of a histogram at one time, or several merged.
 class histogram_snapshot {
 public:
     /// How many values were recorded.
@@ -74,9 +74,9 @@ private:
 
 class histogram {
 public:
-    // ---- The layout: bucket b holds the values lowest_of(b) .. highest_of(b)
-    // --------------------- Values below 64 have a bucket each.  Above, each octave [2^k, 2^(k+1))
-    // has 64 equal ones.
+    // ---- The layout ----------------------------------------------------------------------------
+    // Bucket b holds the values lowest_of(b) .. highest_of(b).  Values below 64 have a bucket each;
+    // above, each octave [2^k, 2^(k+1)) has 64 buckets of equal width.
 
     static constexpr unsigned bits_per_octave = 6;
     static constexpr std::size_t per_octave = std::size_t{1} << bits_per_octave;
@@ -101,7 +101,7 @@ public:
         add(counts_[bucket_of(value)], times);
         std::uint64_t product = 0;
         add(sum_, __builtin_mul_overflow(value, times, &product) ? none : product);
-        // relaxed, four times: only this thread writes them, and readers want no order.
+        // relaxed, four times: only this thread writes them, and readers need no order.
         if (value < min_.load(std::memory_order_relaxed)) {
             min_.store(value, std::memory_order_relaxed);
         }
@@ -110,7 +110,7 @@ public:
         }
     }
 
-    /// What it holds now.  Any thread.
+    /// A copy of the present contents.  Any thread.
     [[nodiscard]] histogram_snapshot snapshot() const;
 
 private:
@@ -121,7 +121,7 @@ private:
         std::uint64_t sum = 0;
         // relaxed: only the recording thread writes; a load and a store need no lock prefix.
         if (__builtin_add_overflow(to.load(std::memory_order_relaxed), n, &sum)) sum = none;
-        to.store(sum, std::memory_order_relaxed);  // relaxed: readers want no order
+        to.store(sum, std::memory_order_relaxed);  // relaxed: readers need no order
     }
 
     // Written by the recording thread only, read by all.

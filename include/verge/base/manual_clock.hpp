@@ -2,24 +2,24 @@
 //
 //     verge::manual_clock clock;
 //     std::thread sleeper([&] { clock.sleep_until(verge::time_point(10s)); });
-//     clock.wait_for_waiters(1);          // it sleeps
-//     clock.advance(10s);                 // it wakes: ten seconds, in microseconds
+//     clock.wait_for_waiters(1);          // the thread sleeps now
+//     clock.advance(10s);                 // and wakes, microseconds later
 //
-// It is for tests and simulations: a day passes in no time, and a test knows that a thread sleeps
-// instead of hoping so.  It is not for production: waking looks at every waiter.
+// It is for tests and simulations: a day passes in microseconds, and a test can wait until a thread
+// sleeps.  It is not for production: advance() is O(waiters).
 //
 // Guarantees, under the names of the tests that hold them
 //   MovesOnlyWhenTold                     by advance() and advance_to(), which add up.
 //   NeverGoesBackwards                    a negative advance, or one to the past, does nothing.
 //   StopsAtTheLastTime                    it never reaches `never`; sums saturate at last_time.
 //   AdvancingWakesExactlyWhatIsDue        when advance() returns, those due no longer count as
-//                                         waiters, and the others have not stirred.
+//                                         waiters, and no other one was woken.
 //   AWakeUpThatRacesTheDeadlineIsKept     park() reports it or leaves it stored in the parker.
 //   ASleeperSeesWhatWasWrittenBeforeTheAdvance
 //
 // Thread safety: all members may be called from any thread at once, except the destructor.
 // Destruction: no thread may be asleep in sleep_until() or park() (VERGE_ASSERT), nor enter them.
-//   Threads that are due or unparked may still be on their way out: the destructor waits for them.
+//   Threads that are due or unparked may not have returned yet: the destructor waits for them.
 // Exceptions: the constructor may throw std::bad_alloc; nothing else throws.
 
 #pragma once
@@ -47,7 +47,7 @@ public:
     void advance(duration by) noexcept;
     void advance_to(time_point when) noexcept;
 
-    /// advance() in coarser units: by hours::max() to the last time.
+    /// advance() in coarser units, saturating at last_time.
     template <coarse_duration By>
     void advance(By by) noexcept {
         const duration whole = saturated(by);

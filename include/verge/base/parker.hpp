@@ -1,10 +1,10 @@
 // verge/base/parker.hpp -- one thread sleeps until a deadline or until another thread wakes it.
 //
 //     verge::parker parker;                              // shared by the two threads
-//     if (parker.park(deadline)) { /* woken: look what there is */ } else { /* it is time */ }
+//     if (parker.park(deadline)) { /* woken: look for work */ } else { /* the deadline passed */ }
 //     queue.push(work), parker.unpark();                 // the other thread
 //
-// It is for one owner that waits for "something happened or it is time", such as a timer thread.
+// It is for one owner that waits for an event or a deadline, such as a timer thread.
 // It is not a mutex, a semaphore (wake-ups do not add up) or a condition for many waiters.
 //
 // Guarantees, under the names of the tests that hold them
@@ -21,7 +21,7 @@
 //       |                      +--deadline passed--> empty
 //       +--------------------unpark()-------------------+
 //
-//   empty     no wake-up is stored and the owner is awake, or a clock has just ended its sleep
+//   empty     no wake-up is stored and the owner is awake, or expire() has just ended its sleep
 //   parked    the owner sleeps in the kernel, or is about to
 //   notified  a wake-up is stored: the next park() returns at once
 //
@@ -31,9 +31,9 @@
 //   I3  word_ is `parked` only while the owner is inside park().
 //
 // Memory orders
-//   unpark() writes word_ with release and park() reads it with acquire, so whatever a thread
-//   wrote before unpark() is visible to the owner after the park() it ended.  Nothing else is
-//   ordered by a parker.  tests/model/parker_model.cpp explores the interleavings.
+//   unpark() writes word_ with release and park() reads it with acquire, so what a thread wrote
+//   before unpark() is visible to the owner after the park() that it ended.  A parker orders
+//   nothing else.  tests/model/parker_model.cpp explores the interleavings.
 //
 // Thread safety: as I1.  The parker must outlive every call to it.
 // Exceptions: none.
@@ -47,8 +47,8 @@
 
 namespace verge {
 
-/// What a parker needs from below: an atomic template, a futex, and the clock that the futex waits
-/// by.  The tests supply a model.
+/// The platform of a parker: an atomic template, a futex, and the clock of the futex's time-outs.
+/// The model tests supply their own.
 struct futex_platform {
     template <class T>
     using atomic = std::atomic<T>;
@@ -83,11 +83,11 @@ public:
         }
     }
 
-    // ---- The parts of a park(), for a clock of another kind (manual_clock) ----------------------
+    // ---- The steps of park(), for another clock (manual_clock) ---------------------------------
     // The owner calls enter(); if that is true, it tells the clock, calls sleep(), tells the clock
     // again and calls leave().  The clock calls expire() in between, from any thread.
 
-    /// Says that the owner is about to sleep.  False if a wake-up was stored, which is now
+    /// Announces that the owner is about to sleep.  False if a wake-up was stored, which is now
     /// consumed.
     [[nodiscard]] bool enter() noexcept {
         std::uint32_t seen = empty;
@@ -97,8 +97,8 @@ public:
             return true;
         }
         // It was `notified`.  An exchange, not a store, and acquire (pairs with unpark()): a second
-        // unpark() may have come since the line above, and whatever it published must be seen as
-        // well, because its wake-up is consumed here too (I2).  Model test: loses_no_wakeup.
+        // unpark() may have come since the line above, and what it published must be visible too,
+        // because its wake-up is consumed here as well (I2).  Model test: loses_no_wakeup.
         word_.exchange(empty, std::memory_order_acquire);
         return false;
     }
@@ -109,9 +109,9 @@ public:
             Platform::wait(word_, parked, never);
     }
 
-    /// Says that the owner is awake.  True if a wake-up came, which is now consumed.
+    /// Announces that the owner is awake.  True if a wake-up came, which is now consumed.
     [[nodiscard]] bool leave() noexcept {
-        // acquire: pairs with the release in unpark().  One exchange also settles the race of
+        // acquire: pairs with the release in unpark().  One exchange also settles the race between
         // deadline and wake-up: a wake-up is reported here, or it comes later and stays stored.
         return word_.exchange(empty, std::memory_order_acquire) == notified;
     }
@@ -119,7 +119,7 @@ public:
     /// Ends sleep() as a deadline would: stores no wake-up, and hides none.
     void expire() noexcept {
         std::uint32_t seen = parked;
-        // relaxed: publishes nothing; whoever expires it orders what it wants seen by other means.
+        // relaxed: publishes nothing; a caller that publishes data orders it by other means.
         if (word_.compare_exchange_strong(seen, empty, std::memory_order_relaxed,
                                           std::memory_order_relaxed)) {
             Platform::wake_one(word_);

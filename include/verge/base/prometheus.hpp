@@ -14,20 +14,21 @@
 //     shop_scheduled_total{timers="sessions"} 17
 //     ...
 //
-// It renders everything that has the `visit` of verge/base/stats.hpp.  The format is text
+// It renders every type that has the `visit` of verge/base/stats.hpp.  The format is text
 // exposition 0.0.4, which every version of Prometheus reads.  Not for native histograms: a
-// distribution is told as percentiles, as visit_histogram() does.
+// distribution is exported as percentiles, as visit_histogram() does.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/base/prometheus_test.cpp)
-//   ACounterEndsInTotal            and a name that does so already is left alone.
-//   SnapshotsShareHelpAndType      one HELP and one TYPE a metric, then all that have the name.
-//   AnyInputGivesValidText         names are made valid, labels and help escaped, bytes that are no
-//                                  UTF-8 replaced by '?'.
-//   ToldAgainIsReplaced            the same name and labels: the last value counts, once.
-//   LabelsAreASet                  their order says nothing; the first of one name counts.
+//   ACounterEndsInTotal            and a name that ends so already is not changed.
+//   SnapshotsShareHelpAndType      one HELP and one TYPE per metric, then all its series.
+//   AnyInputGivesValidText         names are made valid, labels and help escaped, bytes that are
+//                                  not UTF-8 replaced by '?'.
+//   ToldAgainIsReplaced            the same name and labels again: the last value replaces it.
+//   LabelsAreASet                  their order does not matter; the first of a name is used.
 //   IntegersAreExact               all 64 bits.
 //
-// Thread safety: none, one object.  Exceptions: std::bad_alloc, and what a snapshot's visit throws.
+// Thread safety: none; one thread at a time.
+// Exceptions: std::bad_alloc, and what a snapshot's visit throws.
 
 #pragma once
 
@@ -53,10 +54,10 @@ public:
     /// The Content-Type to serve it with.
     static constexpr std::string_view content_type = "text/plain; version=0.0.4; charset=utf-8";
 
-    /// Every name begins with `prefix` and '_'; with "" as it is.
+    /// Every metric's name begins with `prefix` and '_', unless `prefix` is empty.
     explicit prometheus_text(std::string_view prefix) : prefix_(prefix) {}
 
-    /// All that a snapshot tells.
+    /// Adds every figure of a snapshot.
     template <stats_snapshot Stats>
     prometheus_text& add(const Stats& snapshot, std::span<const prometheus_label> labels) {
         const std::string written = written_labels(labels);
@@ -72,7 +73,7 @@ public:
         return add(snapshot, std::span(labels.begin(), labels.size()));
     }
 
-    /// One figure.  The kind and the help of a metric are those that came with its name first.
+    /// Adds one figure.  A metric keeps the kind and the help that it was first added with.
     prometheus_text& add_value(std::string_view name, stat_kind kind, std::integral auto value,
                                std::string_view help,
                                std::initializer_list<prometheus_label> labels = {}) {
@@ -80,12 +81,12 @@ public:
             written_labels(std::span(labels.begin(), labels.size())));
         return *this;
     }
-    /// The same for what is no integer; also infinite, and no number.
+    /// The same for floating point; infinities and NaN are valid.
     prometheus_text& add_value(std::string_view name, stat_kind kind, double value,
                                std::string_view help,
                                std::initializer_list<prometheus_label> labels = {});
 
-    /// The page so far.  Metrics stand in the order in which they were told first.
+    /// The page so far.  Metrics stand in the order in which they were first added.
     [[nodiscard]] std::string text() const;
 
 private:
@@ -106,7 +107,7 @@ private:
 
     std::string prefix_;
     std::vector<metric> metrics_;
-    std::size_t next_ = 0;  // where the metric after the last one told stands
+    std::size_t next_ = 0;  // index of the metric after the one last added
 };
 
 }  // namespace verge

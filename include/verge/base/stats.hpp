@@ -1,7 +1,7 @@
-// verge/base/stats.hpp -- how every object of the library tells its figures.
+// verge/base/stats.hpp -- how every object of the library exports its statistics.
 //
-// An object has `stats()`, which returns a snapshot: a plain struct of numbers, of one moment.  The
-// snapshot has a `visit` that tells each of them by name, for programs that show them all:
+// An object has `stats()`, which returns a snapshot: a plain struct of numbers.  The snapshot has a
+// `visit` that passes each of them with its name to a visitor, for programs that export them all:
 //
 //     struct timer_stats {
 //         std::uint64_t fired = 0;
@@ -15,15 +15,15 @@
 //     };
 //
 // The convention
-//   name    lower_case, without the object's name: whoever shows it adds a prefix.
-//   kind    counter: only grows, from 0 at construction; its rate means something.
+//   name    lower_case, without the object's name: the exporter adds a prefix.
+//   kind    counter: only grows, from 0 at construction; its rate is meaningful.
 //           gauge: goes up and down, or is a maximum or a percentile.
-//   value   std::uint64_t.  All we count is events, objects, bytes and nanoseconds: they are exact
-//           as integers, and a double is not beyond 2^53.  A ratio or a mean is left to the reader,
-//           who has both its terms, also over an interval.
+//   value   std::uint64_t.  Everything counted is events, objects, bytes or nanoseconds: exact as
+//           integers, while a double is exact up to 2^53 only.  Ratios and means are left to the
+//           reader, who has both terms and can also compute them over an interval.
 //   help    one phrase that says what is counted, and its unit if it has one.
-//   Names and kinds do not depend on the values: every visit tells the same list in the same order.
-//   The two strings are valid during the call only.
+//   Names and kinds do not depend on the values: every visit passes the same list in the same
+//   order.  The two strings are valid during the call only.
 // Nothing in the library logs or prints.
 //
 // Thread safety: a snapshot is a value.  Exceptions: what the visitor throws, and std::bad_alloc.
@@ -46,7 +46,7 @@ enum class stat_kind {
 
 namespace detail {
 
-/// The least that a visitor can be.
+/// The minimal visitor.
 struct stat_visitor_archetype {
     void operator()(std::string_view name, stat_kind kind, std::uint64_t value,
                     std::string_view help) const noexcept;
@@ -54,19 +54,19 @@ struct stat_visitor_archetype {
 
 }  // namespace detail
 
-/// What a visitor of statistics is.
+/// A visitor of statistics.
 template <class V>
 concept stat_visitor =
     std::invocable<V&, std::string_view, stat_kind, std::uint64_t, std::string_view>;
 
-/// What `stats()` returns: a value with the `visit` of the convention above.
+/// The type that `stats()` returns: a value with the `visit` of the convention above.
 template <class T>
 concept stats_snapshot = std::copyable<T> &&
     requires(const T& snapshot, detail::stat_visitor_archetype visitor) {
     snapshot.visit(visitor);
 };
 
-/// Tells a distribution as name_p50, name_p90, name_p99, name_p999 and name_max (gauges) and
+/// Passes a distribution as name_p50, name_p90, name_p99, name_p999 and name_max (gauges) and
 /// name_count (a counter).
 template <stat_visitor V>
 void visit_histogram(V&& v, std::string_view name, const histogram_snapshot& values,

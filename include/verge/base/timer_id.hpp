@@ -1,4 +1,4 @@
-// verge/base/timer_id.hpp -- the name of one scheduled timer, and what became of it.
+// verge/base/timer_id.hpp -- the id of a scheduled timer, and the results of cancel and reschedule.
 
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace verge {
 
-/// Names one scheduled timer of one object, for ever: an id is never given out twice in a process,
-/// so a stale one is harmless.  A value of 8 bytes, cheap to copy; the default names no timer.
+/// Identifies one scheduled timer of one object.  An id is never reused within a process, so a
+/// stale one is harmless.  A value of 8 bytes; a default-constructed one names no timer.
 class timer_id {
 public:
     constexpr timer_id() noexcept = default;
 
-    /// An id as the integer that value() gave.  Any other integer names no timer.
+    /// The id whose value() is `value`.  An integer that no value() returned names no timer.
     constexpr explicit timer_id(std::uint64_t value) noexcept : value_(value) {}
 
     [[nodiscard]] constexpr std::uint64_t value() const noexcept { return value_; }
@@ -25,14 +25,14 @@ private:
     std::uint64_t value_ = 0;
 };
 
-/// What a cancel found.  Exactly one caller gets `cancelled` for a given timer.
+/// The result of a cancel.  Exactly one caller gets `cancelled` for a given timer.
 enum class cancel_result : std::uint8_t {
     cancelled,  ///< It had not begun, and now never will.
     running,    ///< Its callback is running at this moment, perhaps on the calling thread.
     gone,       ///< It ran to its end, was cancelled before, or never existed.
 };
 
-/// What a reschedule found.
+/// The result of a reschedule.
 enum class reschedule_result : std::uint8_t {
     pending,  ///< It had not begun, and now has the new deadline.
     running,  ///< Its callback is running at this moment: too late.

@@ -8,21 +8,21 @@
 //
 //     for (;;) reactor.wait(verge::never);                        // the loop's thread
 //
-// It is the timer service, epoll, an eventfd that interrupts, and a timerfd: what an event loop
-// stands on.  It is not a loop with handlers, threads and counts of work: that is io_context.
+// It combines the timer service, epoll, an eventfd for interrupts, and a timerfd: the base of an
+// event loop.  It is not a loop with handlers, threads and work counts: that is io_context.
 //
-// How the kernel is told when to wake the waiter
+// How the waiter programs its wake-up
 //
 //   hard   what the timerfd is set to: absolute nanoseconds of CLOCK_MONOTONIC.
-//   soft   where the time-out of the epoll_pwait2 call ends that the waiter is in.  A near deadline
-//          is told so, because the call is made anyway; a far one by the timerfd, because the
-//          kernel may stretch a time-out by a thousandth of it.
+//   soft   the end of the time-out of the present epoll_pwait2 call.  A near deadline is passed as
+//          the time-out, because the call is made anyway; a far one by the timerfd, because the
+//          kernel may extend a time-out by 1/1000 of it.
 //
-//   Both are under one small mutex, held over timerfd_settime, so that two calls cannot swap.
-//   An earlier deadline (wake_before) sets the timerfd only if it is before both.  The waiter
-//   forgets both when it comes back, then collects: whoever arms in between is found by
-//   prepare_wait().  Where timerfd_create is refused, wake_before() interrupts; where epoll_pwait2
-//   is, the time-out is in milliseconds, rounded up.
+//   Both are guarded by a mutex that is held across timerfd_settime, so that two calls cannot be
+//   reordered.  An earlier deadline (wake_before) sets the timerfd only if it is before both.  The
+//   waiter resets both when it returns, then collects: a timer armed in between is found by
+//   prepare_wait().  Without timerfd_create, wake_before() interrupts; without epoll_pwait2, the
+//   time-out is in milliseconds, rounded up.
 
 #pragma once
 
@@ -33,41 +33,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
-#include <system_error>
-
-struct epoll_event;
-struct itimerspec;
-struct timespec;
-
 namespace verge {
 
-/// What a reactor asks of the kernel; as the system calls of these names, always CLOEXEC and
-/// non-blocking.  Tests refuse some.
-class reactor_system {
-public:
-    virtual ~reactor_system() = default;
-    virtual int epoll_create() noexcept;
-    virtual int event_fd() noexcept;
-    virtual int timer_fd(int clock) noexcept;
-    virtual int set_timer(int fd, int flags, const itimerspec& when) noexcept;
-    virtual long read_ticks(int fd) noexcept;
-    virtual int wait(int epoll, epoll_event* events, int room, const timespec* timeout) noexcept;
-    virtual int wait_ms(int epoll, epoll_event* events, int room, int timeout) noexcept;
-
-    /// The kernel itself.
-    static reactor_system& real() noexcept;
-};
-
-/// What can be waited for on a file descriptor.
+/// The events of a file descriptor.
 enum class fd_event : std::uint8_t { read, write, error };
 
 /// A clock other than CLOCK_MONOTONIC that a timerfd can follow.
 enum class alarm_clock : std::uint8_t { realtime, boottime };
 
-/// What becomes due at a time.  A user's object: it must live until it expired or was cancelled.
+/// A timer object that the user owns: it must live until it has expired or was cancelled.
 class reactor_timer {
 public:
     /// Called by wait() with its `sink`; must not throw.
@@ -83,8 +61,8 @@ private:
     function expired_;
 };
 
-/// What a timer of the reactor carries, in 8 bytes: a reactor_timer, owned or not; or an object of
-/// any kind, for the one function that the reactor was given for these.
+/// The payload of a reactor's timer, in 8 bytes: a reactor_timer, owned or not; or a pointer to any
+/// object, which is passed to options::expired.
 class reactor_timer_ref {
 public:
     struct plain {
@@ -104,11 +82,11 @@ public:
     ~reactor_timer_ref() {
         if ((bits_ & owned) != 0) destroy();
     }
-    /// For a timer service: no code of a user's runs by either.
-    [[nodiscard]] bool destroyed_silently() const noexcept { return (bits_ & owned) == 0; }
-    [[nodiscard]] static bool moved_silently() noexcept { return true; }
+    /// For the timer service: whether destroying and moving it run no user code.
+    [[nodiscard]] bool has_trivial_destroy() const noexcept { return (bits_ & owned) == 0; }
+    [[nodiscard]] static bool has_trivial_move() noexcept { return true; }
 
-    /// The plain object, or nullptr if it is none.
+    /// The plain object, or nullptr if it holds a reactor_timer.
     [[nodiscard]] void* plain_object() const noexcept {
         return (bits_ & is_plain) != 0 ? reinterpret_cast<void*>(bits_ & ~is_plain) : nullptr;
     }
@@ -123,13 +101,14 @@ private:
     std::uintptr_t bits_;
 };
 
-/// One attempt at a descriptor, made again at each event until it is done.  A user's object.
+/// A non-blocking operation on a descriptor, retried at each event until it is done.  Owned by the
+/// user.
 class fd_operation {
 public:
     /// Whether it is done.  Called under the descriptor's lock; must neither block nor throw.
     using attempt_function = bool (*)(fd_operation& self);
-    /// Called without a lock, once: it is done, or `error` says that it was cancelled.  `sink` is
-    /// that of wait(), or nullptr if another call has ended it.
+    /// Called once, without a lock: it is done, or `error` says that it was cancelled.  `sink` is
+    /// that of wait(), or nullptr if another member function ended it.
     using finish_function = void (*)(fd_operation& self, std::error_code error, void* sink);
 
     fd_operation(attempt_function on_event, finish_function at_end) noexcept
@@ -137,7 +116,7 @@ public:
     bool attempt() { return attempt_(*this); }
     void finish(std::error_code error, void* sink) { finish_(*this, error, sink); }
 
-    fd_operation* next = nullptr;  ///< Of the reactor, from start() to finish.
+    fd_operation* next = nullptr;  ///< Used by the reactor, from start() to finish().
 
 protected:
     ~fd_operation() = default;
@@ -147,7 +126,7 @@ private:
     finish_function finish_;
 };
 
-/// Told when an alarm_clock reaches its alarm, and when the date was set.  A user's object.
+/// Notified when an alarm_clock reaches its alarm, and when the date was set.  Owned by the user.
 class clock_watcher {
 public:
     virtual void clock_moved(void* sink) noexcept = 0;
@@ -156,9 +135,8 @@ protected:
     ~clock_watcher() = default;
 };
 
-/// Lets the kernel wake this thread punctually: lowers its timer slack when that first matters, and
-/// restores it at the end of the scope.  On the stack of a thread that calls wait() again and
-/// again.
+/// Lowers the thread's timer slack at the first near deadline, and restores it at the end of the
+/// scope.  For the stack of a thread that calls wait() in a loop.
 class punctual_scope {
 public:
     punctual_scope() noexcept = default;
@@ -190,20 +168,19 @@ struct reactor_stats {
 ///   InterruptIsNotLost             an interrupt() before a wait() ends that wait at once.
 ///   WorksWithoutTimerfd            and WorksWithoutTimerfdAndPwait2: refused calls are replaced.
 ///   CancelledOperationsEndOnce     each operation finishes once, done or operation_canceled.
-///   AReusedFdGetsNoOldEvents       remove() ends what is pending; old events reach nobody.
+///   AReusedFdGetsNoOldEvents       remove() ends what is pending; old events are discarded.
 ///   EveryFdIsCloseOnExec
 ///
-/// Thread safety: all members from any thread, but wait() from one at a time.
+/// Thread safety: all members from any thread, but wait() from one thread at a time.
 /// Exceptions: construction throws std::system_error naming the call; arm(), add() and wait_for()
-/// throw std::bad_alloc, and add() std::system_error; then nothing was begun.
+/// throw std::bad_alloc, and add() std::system_error; then nothing was started.
 class reactor final : public timer_waker {
 public:
     using timer_service = basic_timer_service<reactor_timer_ref>;
 
     struct options {
         std::size_t shards = timer_service_options{}.shards;
-        reactor_system* system = nullptr;  ///< nullptr: the kernel.  Must outlive the reactor.
-        bool locks = true;  ///< false: one thread at a time does anything at all with it.
+        bool locks = true;  ///< false: no two threads ever use the reactor concurrently.
         /// Called by wait() for plain objects whose time has come; must not throw.
         void (*expired)(void* object, timer_id id, time_point deadline, void* sink) = nullptr;
     };
@@ -219,11 +196,11 @@ public:
 
     // ---- the waiter -----------------------------------------------------------------------------
 
-    /// Waits until an operation is done, a timer expires, interrupt(), a signal, or `until`; not at
-    /// all if `until` has passed.  Calls what was waited for, with `sink`.  Returns how many.
+    /// Waits until an operation is done, a timer expires, interrupt(), a signal, or `until`; does
+    /// not block if `until` has passed.  Finishes what is ready, with `sink`.  Returns how many.
     std::size_t wait(time_point until, void* sink = nullptr, punctual_scope* punctual = nullptr);
 
-    /// Ends the present wait(), or the next.
+    /// Ends the present wait(), or the next one.
     void interrupt() noexcept;
 
     // ---- timers ---------------------------------------------------------------------------------
@@ -231,14 +208,14 @@ public:
     /// The timers, on CLOCK_MONOTONIC.  prepare_wait() and collect() belong to wait().
     [[nodiscard]] timer_service& timers() noexcept { return timers_; }
 
-    /// Calls `fn` in wait() when `deadline` has come.
+    /// Calls `fn` in wait() at `deadline`.
     timer_id arm(time_point deadline, callback fn);
 
-    /// Of the service: an earlier deadline than the waiter's.
+    /// Called by the timer service: a timer was armed for before the end of the present wait.
     void wake_before(time_point deadline) noexcept override;
 
     /// Sets the alarm of a clock, in nanoseconds since its epoch.  False if the kernel refuses such
-    /// a clock: then nobody is told.
+    /// a timerfd: then the watcher is never notified.
     bool set_alarm(alarm_clock which, duration when) noexcept;
 
     /// The same in coarser units: hours::max() is duration::max().
@@ -247,31 +224,31 @@ public:
         return set_alarm(which, saturated(when));
     }
 
-    /// Tells `watcher` when the clock reaches its alarm or was set; nullptr ends that.
+    /// Notifies `watcher` when the clock reaches its alarm or was set; nullptr ends that.
     void watch(alarm_clock which, clock_watcher* watcher) noexcept;
 
     // ---- file descriptors -----------------------------------------------------------------------
 
-    /// What becomes of a descriptor in a forked child.
+    /// What restart_after_fork() does with a descriptor.
     enum class after_fork : std::uint8_t {
-        shared,   ///< It stays the same file in both processes.
-        renewed,  ///< It is an eventfd, and there is a new one of that number.
+        shared,   ///< Nothing: it is the same file in both processes.
+        renewed,  ///< It is an eventfd: replaces it with a new one under the same number.
     };
 
-    /// Registers a descriptor, for all events.  It stays the caller's: remove() before close().
+    /// Registers a descriptor, for all events.  The caller keeps it: remove() before close().
     [[nodiscard]] descriptor* add(int fd, after_fork then = after_fork::shared);
 
-    /// Ends what is pending with operation_canceled, and forgets the descriptor.
+    /// Ends pending operations with operation_canceled, and unregisters the descriptor.
     void remove(descriptor* of) noexcept;
 
-    /// Begins an operation: at once if it can be done now, and there is none before it.
+    /// Starts an operation.  Attempts it at once if no other is pending for this event.
     void start(descriptor& of, fd_event event, fd_operation& operation);
 
-    /// Ends what is pending, with operation_canceled.  Returns how many.
+    /// Ends pending operations with operation_canceled.  Returns how many.
     std::size_t cancel(descriptor& of, fd_event event) noexcept;
     std::size_t cancel(descriptor& of) noexcept;
 
-    /// Ends what is pending on all descriptors.  Nobody else may use the reactor meanwhile.
+    /// Ends pending operations on all descriptors.  No other thread may use the reactor meanwhile.
     void cancel_all() noexcept;
 
     /// Ends one operation, if it is pending.
@@ -284,13 +261,13 @@ public:
         start(of, event, *wait.release());
     }
 
-    /// Whether the event is there at this moment.
+    /// Whether the descriptor is ready for the event, by poll().
     [[nodiscard]] static bool is_ready(const descriptor& of, fd_event event) noexcept;
     [[nodiscard]] static int fd_of(const descriptor& of) noexcept;
 
     // ---- the rest -------------------------------------------------------------------------------
 
-    /// In a forked child: makes new descriptors of its own, so that both go on apart.
+    /// In a forked child: opens new kernel objects, so that parent and child are independent.
     void restart_after_fork();
 
     [[nodiscard]] reactor_stats stats() const noexcept;

@@ -3,7 +3,7 @@
 //     {
 //         verge::scoped_timer watchdog(timers, timers.schedule_after(1s, [&] { complain(); }));
 //         work();
-//     }   // it will not run any more, and is not running
+//     }   // from here on it is not running, and will not run
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace verge {
 
 /// Owns one timer of a timer_thread, which must outlive it.
 ///
-/// Thread safety: as an int.  Its timer may be cancelled by its id from elsewhere meanwhile.
+/// Thread safety: as an int.  Other threads may cancel the timer by its id meanwhile.
 class scoped_timer {
 public:
     scoped_timer() noexcept = default;
@@ -33,8 +33,8 @@ public:
     scoped_timer(const scoped_timer&) = delete;
     scoped_timer& operator=(const scoped_timer&) = delete;
 
-    /// Cancels the timer; if its callback is running, waits for its end, unless this is called from
-    /// that very callback.
+    /// Cancels the timer; if its callback is running, waits until it returns, unless called from
+    /// that callback.
     ~scoped_timer() { cancel(); }
 
     /// The same, now.
@@ -44,7 +44,7 @@ public:
         return timers == nullptr ? cancel_result::gone : timers->cancel_and_wait(id);
     }
 
-    /// Lets the timer go on by itself.
+    /// Gives up ownership without cancelling.  Returns the id.
     timer_id release() noexcept {
         timers_ = nullptr;
         return std::exchange(id_, {});

@@ -1,5 +1,4 @@
-// verge/driver/timer_service.hpp -- the engine room: thread-safe timers, without a thread or a
-// clock.
+// verge/driver/timer_service.hpp -- thread-safe sharded timers, without a thread or a clock.
 //
 //     struct my_loop : verge::timer_waker {                       // examples/own_loop.cpp
 //         void wake_before(verge::time_point) noexcept override { interrupt(); }
@@ -14,22 +13,23 @@
 //         timers.run_due(now());
 //     }
 //
-// It is for people who write loops: a timer_thread, an event loop and a fiber scheduler stand on
-// it. Threads that arm and cancel meet only in the shard that both use; each thread sticks to one,
-// whose lock it then gets without atomic operations (verge/base/detail/biased_lock.hpp); who comes
-// to that shard from outside now and then, as the waiter does, calls membarrier.
+// It is for writers of event loops: timer_thread, the event loop and the fiber scheduler are built
+// on it.  Each thread arms its timers in one shard, so that threads contend only if they share a
+// shard, and a thread takes its own shard's lock without an atomic read-modify-write
+// (verge/base/detail/biased_lock.hpp).  A thread that uses another thread's shard, such as the
+// waiter, pays one membarrier.
 //
 // Not the right tool for a program that just wants a function called later (use timer_thread), nor
 // for one thread alone (use local_timers).
 //
-// How the waiter is told of an earlier deadline, without a lock that all share
+// How the waiter learns of an earlier deadline, without a global lock
 //
 //     arm:     nearest[shard] = d  (if d is the shard's earliest);  if (d < wake_at) wake_before(d)
 //     waiter:  wake_at = m;  read every nearest again;  one is < m ? start over : sleep until m
 //
 //   Both sides store, then load the other's word, all seq_cst: one of them sees the other.  So an
-//   earlier deadline always shortens the sleep.  collect() sets wake_at to 0: while the waiter is
-//   awake nobody wakes it.  tests/model/timer_service_model.cpp explores this source.
+//   earlier deadline always shortens the sleep.  collect() sets wake_at to 0, so that no thread
+//   wakes a waiter that is awake.  tests/model/timer_service_model.cpp explores this source.
 
 #pragma once
 
@@ -53,13 +53,13 @@
 
 namespace verge {
 
-/// Whoever sleeps until the next timer.
+/// The interface of a waiter: a loop that sleeps until the next timer.
 class timer_waker {
 public:
     virtual ~timer_waker() = default;
 
     /// A timer was armed for `deadline`, earlier than what prepare_wait() last returned: the sleep
-    /// must end before then.  Called by any thread, without a lock; may come too often.
+    /// must end by then.  Called by any thread, without a lock; may be called needlessly.
     virtual void wake_before(time_point deadline) noexcept = 0;
 
 protected:
@@ -68,10 +68,10 @@ protected:
     timer_waker& operator=(const timer_waker&) = delete;
 };
 
-/// What a timer service needs from below.  The tests supply a model.
+/// The platform of a timer service.  The model tests supply their own.
 struct service_platform : futex_platform {
     using lock = detail::biased_lock;
-    using running_scope = detail::running_scope;
+    using running_scope = detail::driver::running_scope;
     static unsigned thread_number() noexcept { return detail::thread_number(); }
     static void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
         wait(word, value, never);
@@ -82,10 +82,10 @@ struct timer_service_options {
     static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
     std::size_t shards = 16;             ///< 1 to 1024.  See docs/benchmarks.md for the curve.
-    std::size_t reserve = 0;             ///< Room made at once, shared out over the shards.
-    std::size_t max_timers = unlimited;  ///< That have not ended.  Arming more gives an empty id.
+    std::size_t reserve = 0;             ///< Timers to allocate for, spread over the shards.
+    std::size_t max_timers = unlimited;  ///< Timers not ended.  Arming more returns an empty id.
     time_point start = {};               ///< A time not after the first collect().
-    bool locks = true;  ///< false: one thread at a time does anything at all with it.
+    bool locks = true;  ///< false: no two threads ever use the service concurrently.
 };
 
 /// A snapshot, for dashboards and tests.  Each timer is counted under exactly one of cancelled,
@@ -113,9 +113,8 @@ struct timer_service_stats {
 
 /// Timers that any thread arms and cancels, and one waiter at a time collects.
 ///
-/// A timer carries a Payload (a callback, a fiber's name).  It is moved into its place without
-/// exceptions, and stays there until it is destroyed.  Both are done outside every lock, if user
-/// code runs by it.
+/// A timer carries a Payload (a callback, a fiber's name), nothrow move constructible.  It is moved
+/// into its slot, and destroyed there; outside the lock, if either runs user code.
 ///
 /// Guarantees, each with a test of that name in tests/unit/driver/timer_service_test.cpp:
 ///   NeverCollectsEarly        collect(now) gives out timers with deadline <= now only.
@@ -123,7 +122,7 @@ struct timer_service_stats {
 ///   KeepsDeadlineOrder        by deadline; equal deadlines in the order one thread armed them.
 ///   FreesPayloadOnCancel      when cancel() returns `cancelled`, the payload is destroyed.
 ///   EarlierDeadlineWakes      arming below what prepare_wait() returned calls wake_before().
-///   AFarDeadlineIsLookedAtEarly  and those a little before it wake nobody.
+///   AFarDeadlineIsLookedAtEarly  a deadline slightly before it then causes no wake-up.
 ///   StaleIdsAreHarmless       an id of a timer that is over, or of another object, names nothing.
 ///   NothingIsArmedAfterClose  close() drops what has not begun, and refuses the rest.
 ///
@@ -133,7 +132,7 @@ struct timer_service_stats {
 template <class Payload, class Platform = service_platform>
 class basic_timer_service {
     static_assert(std::is_nothrow_move_constructible_v<Payload>);
-    using shard = detail::timer_shard<Payload, Platform>;
+    using shard = detail::driver::timer_shard<Payload, Platform>;
     using slot_record = detail::slot_registry::record;
 
 public:
@@ -176,7 +175,7 @@ public:
         return emplace(deadline, std::move(payload));
     }
 
-    /// arm, with a payload made of `args` where it is to live.
+    /// arm, with a payload constructed from `args` in its slot.
     template <class... Args>
     requires std::is_nothrow_constructible_v<Payload, Args...> timer_id emplace(time_point deadline,
                                                                                 Args&&... args) {
@@ -185,16 +184,16 @@ public:
             std::forward<Args>(args)...);
     }
 
-    /// emplace, for the time point that when() gives.  It reads a clock, which takes a while: under
-    /// the shard's lock if that leans to the caller, so that all the rest is on its way by then,
-    /// else before.
+    /// emplace, for the time point that when() returns.  It reads a clock, which is slow: under the
+    /// shard's lock if that is biased to the caller, so that the read overlaps with the other work;
+    /// else before the lock is taken.
     template <class When, class... Args>
     requires std::is_nothrow_constructible_v<Payload, Args...> &&
         std::is_nothrow_invocable_r_v<time_point, When>
             timer_id emplace_by(When when, Args&&... args) {
         const unsigned self = Platform::thread_number();
         shard& s = shard_for(self);
-        if (s.leans_to(self)) [[likely]] {
+        if (s.is_biased_to(self)) [[likely]] {
             return arm_in(
                 s, self, [when](auto& wheel, auto& entry) { wheel.arm_at(entry, to_tick(when())); },
                 std::forward<Args>(args)...);
@@ -204,7 +203,7 @@ public:
             std::forward<Args>(args)...);
     }
 
-    /// Arms a timer for somewhere in [earliest, latest], where it meets other timers with slack.
+    /// Arms a timer for a time in [earliest, latest] that timers with slack share.
     timer_id arm_between(time_point earliest, time_point latest, Payload payload) {
         return arm_by([from = to_tick(earliest), to = to_tick(latest)](
                           auto& wheel, auto& entry) { wheel.arm_in_range(entry, from, to); },
@@ -222,8 +221,8 @@ public:
         return result;
     }
 
-    /// As cancel; if it is running, returns (`gone`) when the callback has ended.  Called from that
-    /// very callback it says `running`.
+    /// As cancel; if it is running, waits until the callback has ended and returns `gone`.  Called
+    /// from that callback, returns `running`.
     cancel_result cancel_and_wait(timer_id id) noexcept {
         shard* const s = shard_of(id);  // once: when the timer has ended, its id may name none
         const cancel_result result = cancel(id);
@@ -257,22 +256,21 @@ public:
     /// The time to sleep until; `never` if nothing is armed.  From now until the next collect(),
     /// wake_before() is called for anything earlier.
     ///
-    /// Who says that it is `now` is sent to look a little early if the first timer is more than a
-    /// second away, by a 64th of that.  Then a timer that is a little earlier than all, and the
-    /// next one, wake nobody; a look for nothing now and then costs less.  The next call is that
-    /// look: if the timer was cancelled meanwhile, it is forgotten.
+    /// If `now` is given and the first deadline is more than 1 s away, returns 1/64 of the distance
+    /// earlier.  Then timers armed for slightly before it cause no wake-up each; one needless
+    /// wake-up costs less.  The next call checks whether the first timer was cancelled meanwhile.
     [[nodiscard]] time_point prepare_wait(time_point now = never) noexcept {
-        if (next_ != last_) return to_time(batch_[next_].deadline);  // it is no time to sleep
+        if (next_ != last_) return to_time(batch_[next_].deadline);  // left over by run_due()
         const tick now_tick = to_tick(now);
         nearest_two two = nearest();
         if (sent_early_) {
-            while (two.first != never_tick && shards_[two.index].look_again())
+            while (two.first != never_tick && shards_[two.index].refresh_nearest())
                 two = nearest();
         }
         tick first = two.first;
         for (;;) {
-            const tick until = a_little_before(first, now_tick);
-            // seq_cst: before the look at every nearest; pairs with the load in tell().
+            const tick until = early_bound(first, now_tick);
+            // seq_cst: before the loads of every nearest; pairs with the load in tell().
             wake_at_.store(until, std::memory_order_seq_cst);
             const tick seen = nearest().first;
             if (seen >= until) {
@@ -283,10 +281,10 @@ public:
         }
     }
 
-    /// Takes what is due by `now`, in order, at most `room` of them: begin() or drop() each.
+    /// Takes the timers due by `now`, in order, at most `room`.  Call begin() or drop() for each.
     std::size_t collect(time_point now, due_timer* out, std::size_t room) noexcept {
-        // relaxed: who reads 0 stored its nearest before prepare_wait() stores wake_at again, and
-        // so will be seen by it.
+        // relaxed: a thread that reads 0 has stored its nearest before prepare_wait() stores
+        // wake_at again, which then sees it.
         wake_at_.store(0, std::memory_order_relaxed);
         const tick now_tick = to_tick(now);
         if (next_ != last_) return collect_left_over(now_tick, out, room);
@@ -301,7 +299,7 @@ public:
         }
     }
 
-    /// Says that the timer's callback begins now.  False if it has ended, or was rearmed, since.
+    /// Marks the timer as running.  False if it has ended, or was rearmed, since it was collected.
     [[nodiscard]] running_timer begin(const due_timer& due) noexcept {
         running_timer timer;
         if (due.shard >= shard_count_) return timer;  // of another service
@@ -310,14 +308,14 @@ public:
         return timer;
     }
 
-    /// Destroys the payload, as a part of the callback, and ends the timer.
+    /// Destroys the payload, as part of the callback, and ends the timer.
     void end(running_timer timer) noexcept {
         const typename Platform::running_scope inside(this, id_of(timer));
         count_out();
         shards_[timer.shard_].end(*timer.entry_);
     }
 
-    /// end() of one timer and begin() of the next, under one lock if it can be.
+    /// end() of one timer and begin() of the next, under one lock if both are of one shard.
     [[nodiscard]] running_timer end_and_begin(running_timer timer, const due_timer& due) noexcept {
         if (timer.shard_ != due.shard) {
             end(timer);
@@ -330,8 +328,8 @@ public:
     }
 
     /// Arms it again, with its payload and its id; or ends it, if it was cancelled meanwhile.
-    /// `armed_as` may be of the payload: it gets the deadline that due_timer will tell, which is
-    /// not in the past.
+    /// `armed_as`, which may be part of the payload, is set to the deadline that due_timer will
+    /// have: not before the shard's now.
     void again(running_timer timer, time_point deadline, tick& armed_as) noexcept {
         tick news = never_tick;
         if (!shards_[timer.shard_].again(*timer.entry_, to_tick(deadline), armed_as, news)) {
@@ -341,16 +339,16 @@ public:
         tell(news);
     }
 
-    /// Ends a timer that was collected and will not be run.  False if that is over anyway.
+    /// Ends a timer that was collected and will not be run.  False if it has ended already.
     bool drop(const due_timer& due) noexcept {
         if (due.shard >= shard_count_ || !shards_[due.shard].drop(due)) return false;
         count_out();
         return true;
     }
 
-    /// Collects and runs what is due, at most `budget`: run(Payload&) for each.  Returns how many.
-    /// What a callback arms for `now` or before is due in the same call: a budget bounds that.
-    /// An exception leaves it; that timer is over, and the next call goes on after it.
+    /// Collects due timers and calls run(Payload&) for each, at most `budget`.  Returns how many.
+    /// A timer that a callback arms for `now` or before is due in the same call: a budget bounds
+    /// that.  An exception propagates; that timer is over, and the next call continues after it.
     template <std::invocable<Payload&> Run>
     std::size_t run_due(time_point now, Run&& run, std::size_t budget = no_budget) {
         std::size_t fired = 0;
@@ -379,13 +377,13 @@ public:
 
     // ---- the end, and the rest ------------------------------------------------------------------
 
-    /// Drops what has not begun, and arms nothing from now on.  Does not wait for what is running.
+    /// Drops timers that have not begun, and refuses new ones.  Does not wait for running ones.
     void close() noexcept {
         for (std::size_t i = 0; i < shard_count_; ++i)
             shards_[i].close();
     }
 
-    /// Waits until no callback is running, but those that the caller itself is inside of.
+    /// Waits until no callback is running, except those that the calling thread is inside of.
     void wait_idle() noexcept {
         for (std::size_t i = 0; i < shard_count_; ++i) {
             std::size_t own = 0;
@@ -396,8 +394,8 @@ public:
         }
     }
 
-    /// Gives memory that no timer uses back to the system.  A shard is held up meanwhile, by some
-    /// 8 ns for each timer that it ever had at one time.
+    /// Returns memory that no timer uses to the system.  Holds each shard's lock for about 8 ns per
+    /// timer of its peak size.
     void trim() noexcept {
         for (std::size_t i = 0; i < shard_count_; ++i)
             const auto idle = shards_[i].trim();
@@ -406,7 +404,7 @@ public:
     [[nodiscard]] timer_service_stats stats() const noexcept {
         timer_service_stats sum;
         for (std::size_t i = 0; i < shard_count_; ++i) {
-            const detail::shard_counters part = shards_[i].counters(sum.pending);
+            const detail::driver::shard_counters part = shards_[i].counters(sum.pending);
             sum.scheduled += part.scheduled;
             sum.cancelled += part.cancelled;
             sum.rescheduled += part.rescheduled;
@@ -459,7 +457,7 @@ private:
         return time_point(duration(static_cast<duration::rep>(at)));
     }
 
-    // By value: so a deadline comes in a register, and what follows need not wait for a store.
+    // `place` by value: a deadline is then passed in a register, without a store to the stack.
     template <class Place, class... Args>
     timer_id arm_by(Place place, Args&&... args) {
         const unsigned self = Platform::thread_number();
@@ -468,8 +466,8 @@ private:
 
     template <class Place, class... Args>
     timer_id arm_in(shard& s, unsigned self, Place place, Args&&... args) {
-        if (!(detail::moved_silently(args) && ...)) [[unlikely]]
-            return arm_apart_in(s, self, place, std::forward<Args>(args)...);
+        if (!(detail::driver::has_trivial_move(args) && ...)) [[unlikely]]
+            return arm_unlocked_in(s, self, place, std::forward<Args>(args)...);
         return arm_with(s, [&] {
             return s.arm(
                 self, [&](void* at) noexcept { ::new (at) Payload(std::forward<Args>(args)...); },
@@ -477,17 +475,18 @@ private:
         });
     }
 
-    // For a payload that cannot be moved under a lock.
+    // For a payload whose move runs user code, which must not run under a lock.
     template <class Place, class... Args>
-    [[gnu::noinline]] timer_id arm_apart_in(shard& s, unsigned self, Place place, Args&&... args) {
+    [[gnu::noinline]] timer_id arm_unlocked_in(shard& s, unsigned self, Place place,
+                                               Args&&... args) {
         return arm_with(s, [&] {
-            return s.arm_apart(
+            return s.arm_unlocked(
                 self, [&](void* at) noexcept { ::new (at) Payload(std::forward<Args>(args)...); },
                 place);
         });
     }
 
-    // Tries until there is room.
+    // Retries until there is a free slot.
     template <class Try>
     timer_id arm_with(shard& s, Try&& attempt) {
         if (!count_in()) {
@@ -508,7 +507,7 @@ private:
         }
     }
 
-    // Makes room for more timers, outside the lock.
+    // Allocates slots for more timers, outside the lock.
     [[gnu::noinline]] void grow(shard& s) {
         try {
             s.adopt(shard::pool::make_chunks(s.growth()));
@@ -520,7 +519,7 @@ private:
 
     [[nodiscard]] shard& shard_for(unsigned number) const noexcept {
         const auto count = static_cast<unsigned>(shard_count_);
-        // A division only where it cannot be avoided: it would be a tenth of the work of arming.
+        // No division for a power of 2: it would take 1/10 of the time of arming.
         return shards_[(count & (count - 1)) == 0 ? number & (count - 1) : number % count];
     }
 
@@ -537,14 +536,14 @@ private:
         return count;
     }
 
-    // Wakes the waiter, if it may sleep for longer than until `news`.
+    // Wakes the waiter, if it may sleep beyond `news`.
     void tell(tick news) noexcept {
         if (news == never_tick) return;
         // seq_cst: after the store of nearest; pairs with the store in prepare_wait().
         if (news < wake_at_.load(std::memory_order_seq_cst)) waker_.wake_before(to_time(news));
     }
 
-    static tick a_little_before(tick at, tick now) noexcept {
+    static tick early_bound(tick at, tick now) noexcept {
         constexpr tick near_by = 1'000'000'000;
         if (at == never_tick || at <= now || at - now <= near_by) return at;
         return at - (at - now) / 64;
@@ -572,7 +571,7 @@ private:
 
     // The shard that holds the slots of this record, if it is one of ours.
     [[nodiscard]] shard* shard_of(const slot_record& record) const noexcept {
-        // The address is compared before it is used, and the shard asks again under its lock.
+        // The address is range-checked before it is used, and checked again under the shard's lock.
         const void* const owner = record.owned_by();
         const auto offset = reinterpret_cast<std::uintptr_t>(owner) -
                             reinterpret_cast<std::uintptr_t>(shards_.get());
@@ -580,7 +579,7 @@ private:
         return static_cast<shard*>(const_cast<void*>(owner));
     }
 
-    // Counting costs a shared word, so it is done only if there is a limit.
+    // The counter is a contended word, so timers are counted only if there is a limit.
     bool count_in() noexcept {
         if (max_timers_ == options::unlimited) return true;
         // relaxed: a number; it orders nothing.
@@ -600,15 +599,15 @@ private:
     const std::size_t shard_count_;
     const std::size_t max_timers_;
     std::unique_ptr<shard[]> shards_;
-    // What run_due() has collected and not yet run: batch_[next_] to batch_[last_ - 1].  Written by
-    // the waiter.
+    // Collected by run_due() and not yet run: batch_[next_] to batch_[last_ - 1].  Written by the
+    // waiter.
     due_timer batch_[batch_size];
     std::size_t next_ = 0;
     std::size_t last_ = 0;
-    bool sent_early_ = false;  // by the last prepare_wait()
-    // Until when the waiter sleeps; 0 while it is awake.  Written by the waiter.
+    bool sent_early_ = false;  // the last prepare_wait() returned an earlier time than the deadline
+    // The end of the waiter's sleep; 0 while it is awake.  Written by the waiter.
     alignas(64) atomic<tick> wake_at_{0};
-    // Timers that have not ended, if there is a limit.  Written by all.
+    // Timers that have not ended, if there is a limit.  Written by all threads.
     alignas(64) atomic<std::size_t> live_{0};
 };
 

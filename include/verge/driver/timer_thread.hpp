@@ -7,8 +7,8 @@
 //     timers.cancel(id);                  // the reply came first: the usual case
 //
 // It is built for time-outs: most timers are cancelled long before they are due, by many threads at
-// once.  So schedule and cancel are the cheap operations, some 40 ns for both, and neither ever
-// waits for a callback; firing is the rare and dearer one.  Figures: docs/benchmarks.md.
+// once.  So schedule and cancel are cheap, about 40 ns for the pair, and neither ever waits for a
+// callback; firing costs more.  Figures: docs/benchmarks.md.
 //
 // Callbacks run one after another on the timer thread, so each delays the next: they should be
 // short.  For those that compute or block, give `run_on` an executor: a thread pool, an event loop
@@ -46,46 +46,45 @@ namespace verge {
 ///
 /// Guarantees, each with a test of the same name in tests/unit/driver/timer_thread_test.cpp:
 ///   NeverFiresEarly        a callback starts at or after its deadline on CLOCK_MONOTONIC.
-///   ExactlyOneEnd          a timer runs once, or one cancel() returns `cancelled`, or it is
-///   dropped
-///                          by stop(); never two of these, never none.
+///   ExactlyOneEnd          a timer runs once, or one cancel() returns `cancelled`, or stop() drops
+///                          it; never two of these, never none.
 ///   KeepsDeadlineOrder     callbacks start in order of deadline; equal deadlines, in order of
-///                          schedule calls made by one thread.  (With run_on: are handed over so.)
+///                          schedule calls made by one thread.  (With run_on: are passed to it.)
 ///   FreesCallbackOnCancel  when cancel() returns `cancelled`, the callback object is destroyed.
 ///   GoneMeansVisible       after `gone`, the caller sees everything the callback wrote.
 ///   EarlierDeadlineShortensTheSleep
 ///   MemoryFollowsLiveTimers   not the rate: a cancelled timer's memory is free for reuse at once.
-///   NoCallbackAfterDtor    no callback runs after the destructor has returned, but the one that
-///                          called it.
+///   NoCallbackAfterDtor    no callback runs after the destructor has returned, except one that
+///                          called the destructor.
 ///   TheDateIsNotTrusted    setting CLOCK_REALTIME changes nothing.
 ///   AForkedChildGetsEmptyIds  instead of a hang: it has no timer thread.  A callback that forks
 ///                          and returns in the child ends its thread there.
 ///
-/// Thread safety: every member function may be called from any thread at any time, callbacks of
-/// this very object included; the destructor, once, when no other call is running but its own
-/// callback's.
+/// Thread safety: every member function may be called from any thread at any time, also from this
+/// object's callbacks; the destructor once, when no other call is running except the callback that
+/// calls it.
 ///
 /// Exceptions: a callback that throws ends in options::on_exception, or else in std::terminate.
 class timer_thread {
 public:
     static constexpr std::size_t unlimited = timer_service_options::unlimited;
 
-    /// Where callbacks are to run: called on the timer thread with each that is due.  It must not
-    /// block.  A callback that it destroys without calling it counts as dropped.
+    /// Where callbacks run: called on the timer thread with each due callback.  It must not block.
+    /// A callback that it destroys without calling counts as dropped.
     using executor = std::function<void(callback)>;
 
     struct options {
         std::string name = "verge-timer";  ///< Thread name as seen in top and gdb; 15 bytes used.
         std::size_t shards = timer_service_options{}.shards;  ///< 1 to 1024.
-        std::size_t reserve = 0;              ///< Room made at once, shared out over the shards.
-        std::size_t max_timers = unlimited;   ///< Scheduling more gives an empty id.
+        std::size_t reserve = 0;              ///< Timers to allocate for, spread over the shards.
+        std::size_t max_timers = unlimited;   ///< Scheduling more returns an empty id.
         duration kernel_slack = duration(1);  ///< How much later the kernel may wake the thread.
-        /// Spin so long before each deadline: precise, dear.  0: the thread learns how late the
-        /// kernel wakes it, and asks for that much earlier; it then spins for a moment now and
-        /// then.
+        /// Busy-wait this long before each deadline; costs CPU.  0: the thread measures how late
+        /// the kernel wakes it, and sets its wake-up that much earlier; about 1 wake-up in 8 then
+        /// comes early and busy-waits for at most 50 us.
         duration spin = duration::zero();
         executor run_on = {};  ///< Empty: callbacks run on the timer thread.
-        /// What gets the exceptions of callbacks, on the thread that ran them.  Must not throw.
+        /// Receives the exceptions of callbacks, on the thread that ran them.  Must not throw.
         std::function<void(std::exception_ptr)> on_exception = {};
     };
 
@@ -112,20 +111,20 @@ public:
     /// std::invalid_argument for a number of shards that is not in 1 .. 1024.
     explicit timer_thread(const options& opts);
 
-    /// stop().  Called from a callback it does not wait for that one.
+    /// Calls stop().  From inside a callback it does not wait for that callback.
     ~timer_thread();
 
     timer_thread(const timer_thread&) = delete;
     timer_thread& operator=(const timer_thread&) = delete;
 
-    /// The one of the whole process: made on first use, never destroyed.
+    /// The process-wide instance: constructed on first use, never destroyed.
     static timer_thread& shared();
 
-    /// Sets what shared() is made with.  False if it was made already: then nothing changes.
+    /// Sets the options of shared().  False, without effect, if it has been constructed already.
     static bool configure_shared(const options& opts);
 
-    /// Runs `fn` at `deadline`; as soon as possible if that has passed (one from before the thread
-    /// last looked counts as of then, in the order and in the lateness); never if it is `never`.
+    /// Runs `fn` at `deadline`; as soon as possible if that has passed (a deadline before the
+    /// thread last collected counts as that time, for order and lateness); not at all for `never`.
     /// The id is empty if max_timers have not ended (one that is running has not), after stop(),
     /// and in a forked child.
     /// Throws std::bad_alloc, in which case nothing was scheduled, and std::invalid_argument if
@@ -144,12 +143,12 @@ public:
         return schedule_after(saturated(delay), std::move(fn));
     }
 
-    /// Runs `fn` somewhere in [earliest, latest], where one wake-up serves several timers.
+    /// Runs `fn` at a time in [earliest, latest] at which one wake-up serves several timers.
     timer_id schedule_between(time_point earliest, time_point latest, callback fn);
 
     /// Runs `fn` every `period`, at first one period from now, until it is cancelled.  The phase is
-    /// kept exactly; `policy` says what becomes of runs that came too late.  A run begins only
-    /// after the one before has ended.  A period below 1 ns counts as 1 ns.
+    /// kept exactly; `policy` decides about missed runs.  A run begins only after the previous one
+    /// has ended.  A period below 1 ns counts as 1 ns.
     timer_id schedule_every(duration period, callback fn, missed_ticks policy = missed_ticks::skip);
 
     /// The same for a period in coarser units: hours::max() is never.
@@ -163,8 +162,8 @@ public:
     /// it runs (`running`) does not run again.
     cancel_result cancel(timer_id id) noexcept;
 
-    /// As cancel; if the callback is running, returns `gone` when it has ended.  Called from that
-    /// very callback it says `running`.
+    /// As cancel; if the callback is running, waits until it has ended and returns `gone`.  Called
+    /// from that callback, returns `running`.
     cancel_result cancel_and_wait(timer_id id) noexcept;
 
     /// Gives a timer that has not begun a new deadline, in O(1); the id stays.
@@ -174,12 +173,12 @@ public:
     /// running or over.
     [[nodiscard]] std::optional<duration> remaining(timer_id id) const noexcept;
 
-    /// Takes no new timers, drops those that have not begun, and waits for a callback that is
-    /// running; called from inside one it does not wait.  Safe twice, and from two threads.
+    /// Refuses new timers, drops those that have not begun, and waits for running callbacks; called
+    /// from inside one it does not wait.  Idempotent, and safe from several threads.
     void stop() noexcept;
 
-    /// Gives memory that no timer uses back to the system.  The timers of a shard are held up
-    /// meanwhile, by some 8 ns for each that there ever was at one time.
+    /// Returns memory that no timer uses to the system.  Holds each shard's lock for about 8 ns per
+    /// timer of its peak size.
     void trim() noexcept;
 
     [[nodiscard]] statistics stats() const;

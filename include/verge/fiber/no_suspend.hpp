@@ -1,49 +1,12 @@
-// verge/fiber/no_suspend.hpp -- a scope in which the calling fiber must not wait.
-//
-//     const std::lock_guard hold(some_std_mutex);
-//     const verge::fibers::no_suspend here;
-//     table.update();                                    // must not sleep, lock a fibers::mutex
-//     ...
-//
-// A fiber that waits while it holds a std::mutex stops the worker that runs into that mutex, and
-// perhaps the one that would have let it go on: the classic deadlock of such runtimes.  In debug
-// builds a wait inside the scope prints a message and aborts; a lock or an acquire that need not
-// wait is no mistake.  With NDEBUG the scope does nothing.  Works in plain threads as well.
-//
-// Guarantees, under the names of the tests that hold them
-//   AWaitInsideAborts                  in debug builds.
-//   ALockThatNeedNotWaitIsNoWait       and neither are unlock, notify, release.
-//   ScopesNest                         the outermost ends it.
-//
-// Thread safety: an object belongs to the fiber or thread that made it, and ends there.
-// Exceptions: none.
+// verge/fiber/no_suspend.hpp -- the old place of verge/sync/no_suspend.hpp; goes with the next
+// version.
 
 #pragma once
 
-#include <verge/fiber/detail/parkable.hpp>
+#include <verge/sync/no_suspend.hpp>
 
 namespace verge::fibers {
 
-class [[nodiscard]] no_suspend {
-public:
-#ifdef NDEBUG
-    no_suspend() noexcept {}
-#else
-    no_suspend() noexcept : who_(&detail::current()) {
-        who_->forbid_suspension();
-    }
-    ~no_suspend() {
-        VERGE_ASSERT(who_ == &detail::current(), "verge: a no_suspend scope that changed hands");
-        who_->allow_suspension();
-    }
-#endif
-    no_suspend(const no_suspend&) = delete;
-    no_suspend& operator=(const no_suspend&) = delete;
-
-#ifndef NDEBUG
-private:
-    detail::parkable* who_;
-#endif
-};
+using no_suspend [[deprecated("use verge::no_suspend")]] = verge::no_suspend;
 
 }  // namespace verge::fibers

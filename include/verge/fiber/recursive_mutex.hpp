@@ -1,69 +1,13 @@
-// verge/fiber/recursive_mutex.hpp -- a mutex that its holder may lock again.
-//
-//     verge::fibers::recursive_mutex mutex;
-//
-//     const std::lock_guard outer(mutex);
-//     const std::lock_guard inner(mutex);                // the same fiber, or thread
-//
-// The owner is the fiber, wherever it runs, or the plain thread.  It is for code that calls itself
-// through others.  Prefer a mutex: a class that knows which of its functions hold the lock needs
-// no recursion.
-//
-// Guarantees, under the names of the tests that hold them
-//   ItsHolderMayLockItAgain            and has to unlock as often.
-//   LetsOneInAtATime, ATimedLockIsNeverEarly, AnInterruptDoesNotEndALock: as mutex.
-//
-// Invariants
-//   R1  owner_ is who holds mutex_, or null: set after locking, cleared before unlocking, by the
-//       holder only.
-//   R2  depth_ is how many unlocks are owed beyond the last; read and written by the holder only.
-//
-// Memory orders
-//   owner_ is relaxed: it equals the caller only if the caller itself has stored it, which needs no
-//   order between threads; any other value means "somebody else".
-//
-// Thread safety: all of it.  Size: 16 bytes; nothing allocates.
-// Exceptions: as mutex.
+// verge/fiber/recursive_mutex.hpp -- the old place of verge/sync/recursive_mutex.hpp; goes with the
+// next version.
 
 #pragma once
 
-#include <verge/fiber/mutex.hpp>
-
-#include <atomic>
-#include <cstdint>
+#include <verge/fiber/wait.hpp>
+#include <verge/sync/recursive_mutex.hpp>
 
 namespace verge::fibers {
 
-namespace detail {
-class parkable;
-}
-
-class recursive_mutex {
-public:
-    constexpr recursive_mutex() noexcept = default;
-    recursive_mutex(const recursive_mutex&) = delete;
-    recursive_mutex& operator=(const recursive_mutex&) = delete;
-    ~recursive_mutex() = default;
-
-    void lock() noexcept;
-    [[nodiscard]] bool try_lock() noexcept;
-    [[nodiscard]] bool try_lock_until(time_point deadline);
-    template <detail::delay Delay>
-    [[nodiscard]] bool try_lock_for(Delay delay) {
-        return try_lock() || try_lock_until(detail::deadline_in(delay));
-    }
-
-    /// Precondition: the caller holds it.
-    void unlock() noexcept;
-
-private:
-    // True if the caller holds it already: then it does once more.
-    bool again(detail::parkable& self) noexcept;
-    void own(detail::parkable& self) noexcept;
-
-    mutex mutex_;
-    std::uint32_t depth_ = 0;
-    std::atomic<detail::parkable*> owner_{nullptr};
-};
+using recursive_mutex [[deprecated("use verge::recursive_mutex")]] = verge::recursive_mutex;
 
 }  // namespace verge::fibers

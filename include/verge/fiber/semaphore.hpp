@@ -1,107 +1,13 @@
-// verge/fiber/semaphore.hpp -- a number of permits; who finds none waits for one.
-//
-//     verge::fibers::semaphore slots(8);                 // at most 8 at once
-//
-//     if (slots.acquire() != wait_result::notified) return;   // interrupted, or stopped
-//     work();
-//     slots.release();
-//
-// It is for limits and for counting what there is to do.  Not fair: who comes by while there is a
-// permit takes it; those who wait are woken first come, first served.
-//
-// Guarantees, under the names of the tests that hold them
-//   GivesOutNoMoreThanItHas            and what is acquired sees what was written before release().
-//   LosesNoRelease                     nobody waits while there are permits.
-//   WakesWhoHasWaitedLongest
-//   ATimedAcquireIsNeverEarly
-//   AnInterruptEndsAnAcquire           and takes no permit.
-//   MayBeDestroyedByWhoAcquiresLast    release() touches the memory once, then is done with it.
-//
-// States of word_ {waiters, count}
-//
-//   count    how many permits there are
-//   waiters  somebody may wait: release() clears it and wakes as many as it brings permits
-//
-// Invariants
-//   S1  Waiting begins only with word_ = {waiters, 0}.
-//   S2  Somebody who waited and is awake takes a permit and sets `waiters`, as there may be others.
-//   S3  If others may wait and a permit is left by one of S2, it wakes one more.  This is what
-//   makes
-//       a second release() good, which came before the first one's waiter was awake and so found no
-//       `waiters`.  It may wake one in vain, which then waits again, behind the others.
-//
-// Memory orders
-//   release() releases, who takes a permit acquires.  Every write is a read-modify-write: a permit
-//   carries what all releases before it published.
-//
-// Thread safety: all of it.  Size: 4 bytes; nothing allocates.
-// Exceptions: the timed forms as wait(); then nothing is acquired.  Nothing else throws.
+// verge/fiber/semaphore.hpp -- the old place of verge/sync/semaphore.hpp; goes with the next
+// version.
 
 #pragma once
 
-#include <verge/base/detail/assert.hpp>
-#include <verge/fiber/detail/deadline_in.hpp>
 #include <verge/fiber/wait.hpp>
-
-#include <atomic>
-#include <cstdint>
+#include <verge/sync/semaphore.hpp>
 
 namespace verge::fibers {
 
-class semaphore {
-public:
-    /// The most permits that there can be.
-    static constexpr std::uint32_t max = (1U << 31) - 1;
-
-    /// Precondition: count <= max.
-    constexpr explicit semaphore(std::uint32_t count) noexcept : word_(count) {
-        VERGE_ASSERT(count <= max, "verge: a semaphore with too many permits");
-    }
-    semaphore(const semaphore&) = delete;
-    semaphore& operator=(const semaphore&) = delete;
-    ~semaphore() = default;
-
-    /// Adds permits.  Precondition: there are no more than max then.
-    void release(std::uint32_t n = 1) noexcept;
-
-    /// Takes a permit.  Returns notified, interrupted or stopped; those with a deadline also
-    /// timed_out.  Only `notified` has a permit.
-    [[nodiscard]] wait_result acquire() { return acquire_until(never); }
-    [[nodiscard]] wait_result acquire_until(time_point deadline) {
-        return try_acquire() ? wait_result::notified : acquire_waiting(deadline);
-    }
-    template <detail::delay Delay>
-    [[nodiscard]] wait_result acquire_for(Delay delay) {
-        return try_acquire() ? wait_result::notified : acquire_waiting(detail::deadline_in(delay));
-    }
-
-    /// Takes a permit if there is one.
-    [[nodiscard]] bool try_acquire() noexcept {
-        // relaxed: the CAS below decides.
-        std::uint32_t seen = word_.load(std::memory_order_relaxed);
-        while ((seen & ~waiters) != 0) {
-            // acquire: pairs with the release in release().  relaxed on failure: looked at again.
-            if (word_.compare_exchange_weak(seen, seen - 1, std::memory_order_acquire,
-                                            std::memory_order_relaxed)) {
-                return true;
-            }
-        }
-        return false;
-    }
-
-    /// How many permits there are at this moment.
-    [[nodiscard]] std::uint32_t available() const noexcept {
-        // relaxed: a number, old when it is read.
-        return word_.load(std::memory_order_relaxed) & ~waiters;
-    }
-
-private:
-    static constexpr std::uint32_t waiters = 1U << 31;
-
-    wait_result acquire_waiting(time_point deadline);
-
-    // Written by whoever acquires and releases.
-    std::atomic<std::uint32_t> word_;
-};
+using semaphore [[deprecated("use verge::semaphore")]] = verge::semaphore;
 
 }  // namespace verge::fibers

@@ -37,7 +37,7 @@ public:
     [[nodiscard]] const char* what() const noexcept override { return "verge: no executor"; }
 };
 
-namespace detail {
+namespace detail::io {
 
 enum class any_property { possibly, never_block, fork, continuation, tracked, untracked };
 
@@ -49,20 +49,21 @@ concept holdable_executor = requires(const T& ex, void (*f)()) {
     ex.query(execution::context);
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 class any_io_executor {
-    using property = detail::any_property;
+    using property = detail::io::any_property;
 
 public:
     any_io_executor() noexcept {}  // NOLINT(modernize-use-equals-default): a const one may be made
     any_io_executor(std::nullptr_t) noexcept {}  // NOLINT: implicit, as in Asio
 
     template <class Executor>
-    requires(!std::is_same_v<detail::without_default_t<std::decay_t<Executor>>, any_io_executor> &&
-             detail::holdable_executor<std::decay_t<Executor>>)
+    requires(
+        !std::is_same_v<detail::io::without_default_t<std::decay_t<Executor>>, any_io_executor> &&
+        detail::io::holdable_executor<std::decay_t<Executor>>)
         any_io_executor(Executor&& ex) {  // NOLINT: implicit, as in Asio
-        using target = detail::without_default_t<std::decay_t<Executor>>;
+        using target = detail::io::without_default_t<std::decay_t<Executor>>;
         if constexpr (fits<target>) {
             ::new (static_cast<void*>(storage_)) target(std::forward<Executor>(ex));
         } else {

@@ -18,7 +18,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 struct appended {
     template <class R, class... Results, class... Values>
@@ -34,16 +34,16 @@ struct appended {
     }
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Token, class... Values>
-using append_t = detail::token_with_values<detail::appended, Token, Values...>;
+using append_t = detail::io::token_with_values<detail::io::appended, Token, Values...>;
 
 /// The token, whose results are followed by the values.
 template <class Token, class... Values>
 [[nodiscard]] constexpr auto append(Token&& token, Values&&... values) {
-    return detail::make_token_with_values<detail::appended>(std::forward<Token>(token),
-                                                            std::forward<Values>(values)...);
+    return detail::io::make_token_with_values<detail::io::appended>(
+        std::forward<Token>(token), std::forward<Values>(values)...);
 }
 
 }  // namespace verge

@@ -16,7 +16,7 @@
 namespace verge {
 
 template <class Token>
-struct as_tuple_t : detail::may_be_default<as_tuple_t<Token>> {
+struct as_tuple_t : detail::io::may_be_default<as_tuple_t<Token>> {
     constexpr as_tuple_t() requires std::is_default_constructible_v<Token>
     = default;
     template <class T>
@@ -25,7 +25,7 @@ struct as_tuple_t : detail::may_be_default<as_tuple_t<Token>> {
     Token token{};
 };
 
-namespace detail {
+namespace detail::io {
 
 struct partial_as_tuple {
     template <class Token>
@@ -45,18 +45,19 @@ struct tuple_handler {
     Handler handler;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
-inline constexpr detail::partial_as_tuple as_tuple{};
+inline constexpr detail::io::partial_as_tuple as_tuple{};
 
 template <class Token, class R, class... Results>
 struct async_result<as_tuple_t<Token>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        return detail::initiate_wrapped<Token, R(std::tuple<std::decay_t<Results>...>)>(
-            std::forward<Initiation>(initiation), detail::forward_inner<Raw>(token.token),
+        return detail::io::initiate_wrapped<Token, R(std::tuple<std::decay_t<Results>...>)>(
+            std::forward<Initiation>(initiation), detail::io::forward_inner<Raw>(token.token),
             []<class Handler>(Handler&& handler) {
-                return detail::tuple_handler<std::decay_t<Handler>>{std::forward<Handler>(handler)};
+                return detail::io::tuple_handler<std::decay_t<Handler>>{
+                    std::forward<Handler>(handler)};
             },
             std::forward<Args>(args)...);
     }
@@ -64,10 +65,10 @@ struct async_result<as_tuple_t<Token>, R(Results...)> {
 
 /// Alone: with the default token of the operation.
 template <class... Signatures>
-struct async_result<detail::partial_as_tuple, Signatures...> {
+struct async_result<detail::io::partial_as_tuple, Signatures...> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&&, Args&&... args) {
-        using whole = as_tuple_t<detail::default_token_of_initiation_t<Initiation>>;
+        using whole = as_tuple_t<detail::io::default_token_of_initiation_t<Initiation>>;
         return async_result<whole, Signatures...>::initiate(std::forward<Initiation>(initiation),
                                                             whole(), std::forward<Args>(args)...);
     }

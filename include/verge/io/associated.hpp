@@ -38,7 +38,7 @@ public:
     friend constexpr bool operator==(inline_executor, inline_executor) noexcept { return true; }
 };
 
-namespace detail {
+namespace detail::io {
 
 template <class T>
 concept wraps_a_handler = requires(const T& t) {
@@ -56,7 +56,7 @@ concept has_own_allocator = requires(const T& t) {
     t.get_allocator();
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class T, class Default = inline_executor>
 struct associated_executor {
@@ -64,15 +64,15 @@ struct associated_executor {
     static type get(const T&, const Default& otherwise = {}) noexcept { return otherwise; }
 };
 template <class T, class Default>
-requires detail::has_own_executor<T>
+requires detail::io::has_own_executor<T>
 struct associated_executor<T, Default> {
     using type = typename T::executor_type;
     static type get(const T& t) noexcept { return t.get_executor(); }
     static type get(const T& t, const Default&) noexcept { return t.get_executor(); }
 };
 template <class T, class Default>
-requires(detail::wraps_a_handler<T> &&
-         !detail::has_own_executor<T>) struct associated_executor<T, Default> {
+requires(detail::io::wraps_a_handler<T> &&
+         !detail::io::has_own_executor<T>) struct associated_executor<T, Default> {
     using inner = associated_executor<typename T::wrapped_type, Default>;
     using type = typename inner::type;
     static type get(const T& t) noexcept { return inner::get(t.wrapped()); }
@@ -114,14 +114,14 @@ struct associated_allocator {
     static type get(const T&, const Default& otherwise = {}) noexcept { return otherwise; }
 };
 template <class T, class Default>
-requires detail::has_own_allocator<T>
+requires detail::io::has_own_allocator<T>
 struct associated_allocator<T, Default> {
     using type = typename T::allocator_type;
     static type get(const T& t, const Default& = {}) noexcept { return t.get_allocator(); }
 };
 template <class T, class Default>
-requires(detail::wraps_a_handler<T> &&
-         !detail::has_own_allocator<T>) struct associated_allocator<T, Default> {
+requires(detail::io::wraps_a_handler<T> &&
+         !detail::io::has_own_allocator<T>) struct associated_allocator<T, Default> {
     using inner = associated_allocator<typename T::wrapped_type, Default>;
     using type = typename inner::type;
     static type get(const T& t, const Default& otherwise = {}) noexcept {
@@ -144,7 +144,7 @@ template <class T, class Default = std::allocator<void>>
     return associated_allocator<T, Default>::get(t, otherwise);
 }
 
-namespace detail {
+namespace detail::io {
 
 /// What all binders are: a handler, or a token, that something was bound to.
 template <class T>
@@ -172,17 +172,17 @@ private:
     T target_;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// A handler, or a token, with an executor.
 template <class T, class Executor>
-class executor_binder : public detail::binder<T> {
+class executor_binder : public detail::io::binder<T> {
 public:
     using executor_type = Executor;
 
     template <class U>
     executor_binder(const Executor& ex, U&& target)
-        : detail::binder<T>({}, std::forward<U>(target)), executor_(ex) {}
+        : detail::io::binder<T>({}, std::forward<U>(target)), executor_(ex) {}
 
     [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
@@ -192,13 +192,13 @@ private:
 
 /// The same with an allocator.
 template <class T, class Allocator>
-class allocator_binder : public detail::binder<T> {
+class allocator_binder : public detail::io::binder<T> {
 public:
     using allocator_type = Allocator;
 
     template <class U>
     allocator_binder(const Allocator& a, U&& target)
-        : detail::binder<T>({}, std::forward<U>(target)), allocator_(a) {}
+        : detail::io::binder<T>({}, std::forward<U>(target)), allocator_(a) {}
 
     [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_; }
 
@@ -226,8 +226,8 @@ template <class T, class Executor, class... Signatures>
 struct async_result<executor_binder<T, Executor>, Signatures...> {
     template <class Initiation, class Token, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Token&& token, Args&&... args) {
-        return detail::initiate_wrapped<T, Signatures...>(
-            std::forward<Initiation>(initiation), detail::forward_inner<Token>(token.wrapped()),
+        return detail::io::initiate_wrapped<T, Signatures...>(
+            std::forward<Initiation>(initiation), detail::io::forward_inner<Token>(token.wrapped()),
             [ex = token.get_executor()]<class Handler>(Handler&& handler) {
                 return executor_binder<std::decay_t<Handler>, Executor>(
                     ex, std::forward<Handler>(handler));
@@ -239,8 +239,8 @@ template <class T, class Allocator, class... Signatures>
 struct async_result<allocator_binder<T, Allocator>, Signatures...> {
     template <class Initiation, class Token, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Token&& token, Args&&... args) {
-        return detail::initiate_wrapped<T, Signatures...>(
-            std::forward<Initiation>(initiation), detail::forward_inner<Token>(token.wrapped()),
+        return detail::io::initiate_wrapped<T, Signatures...>(
+            std::forward<Initiation>(initiation), detail::io::forward_inner<Token>(token.wrapped()),
             [a = token.get_allocator()]<class Handler>(Handler&& handler) {
                 return allocator_binder<std::decay_t<Handler>, Allocator>(
                     a, std::forward<Handler>(handler));

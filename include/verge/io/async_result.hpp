@@ -39,7 +39,7 @@ decltype(auto) async_initiate(Initiation&& initiation, std::remove_reference_t<T
         std::forward<Args>(args)...);
 }
 
-namespace detail {
+namespace detail::io {
 
 /// As std::forward_like: an rvalue token gives up what it wraps.
 template <class Outer, class Inner>
@@ -88,6 +88,6 @@ decltype(auto) initiate_wrapped(Initiation&& initiation, Raw&& token, Wrap&& wra
         std::forward<Raw>(token), std::forward<Args>(args)...);
 }
 
-}  // namespace detail
+}  // namespace detail::io
 
 }  // namespace verge

@@ -44,8 +44,8 @@
 #include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 #include <verge/io/detail/clock_queue.hpp>
+#include <verge/io/detail/loop_timers.hpp>
 #include <verge/io/detail/timer_handle.hpp>
-#include <verge/io/detail/timer_service.hpp>
 #include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/io_context.hpp>
 #include <verge/io/thread_pool.hpp>
@@ -60,7 +60,7 @@ namespace verge {
 
 template <class Clock, class WaitTraits = wait_traits<Clock>, class Executor = any_io_executor>
 class basic_waitable_timer {
-    using handle_type = detail::timer_handle<Clock, WaitTraits, Executor>;
+    using handle_type = detail::io::timer_handle<Clock, WaitTraits, Executor>;
 
 public:
     using executor_type = Executor;
@@ -83,14 +83,14 @@ public:
     basic_waitable_timer(const Executor& ex, const duration& delay) : handle_(ex) {
         set(after(delay), {});
     }
-    template <detail::context_with_executor Context>
+    template <detail::io::context_with_executor Context>
     explicit basic_waitable_timer(Context& context) : handle_(context.get_executor()) {}
-    template <detail::context_with_executor Context>
+    template <detail::io::context_with_executor Context>
     basic_waitable_timer(Context& context, const time_point& expiry)
         : handle_(context.get_executor()) {
         set(expiry, {});
     }
-    template <detail::context_with_executor Context>
+    template <detail::io::context_with_executor Context>
     basic_waitable_timer(Context& context, const duration& delay)
         : handle_(context.get_executor()) {
         set(after(delay), {});
@@ -155,7 +155,7 @@ public:
             const time_point until = expiry();
             const time_point now = Clock::now();
             if (until <= now) return;
-            detail::sleep_for(detail::wait_in_nanoseconds<Clock, WaitTraits>(until, now));
+            detail::io::sleep_for(detail::io::wait_in_nanoseconds<Clock, WaitTraits>(until, now));
         }
     }
     void wait(std::error_code& error) {

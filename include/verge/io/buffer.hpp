@@ -78,7 +78,7 @@ private:
     return {b.data(), std::min(b.size(), most)};
 }
 
-namespace detail {
+namespace detail::io {
 
 // Not of buffers: such a range is a sequence already.
 template <class Range>
@@ -88,11 +88,11 @@ concept is_plain_range = requires(Range& r) {
     requires !std::is_same_v<std::ranges::range_value_t<Range>, const_buffer>;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// Of an array, a vector, a string: anything whose elements stand in a row and are plain bytes.
 template <class Range>
-requires(detail::is_plain_range<Range>)
+requires(detail::io::is_plain_range<Range>)
     [[nodiscard]] constexpr auto buffer(Range&& range) noexcept {
     const std::span elements(range);
     using element = typename decltype(elements)::element_type;
@@ -104,7 +104,7 @@ requires(detail::is_plain_range<Range>)
     }
 }
 template <class Range>
-requires(detail::is_plain_range<Range>)
+requires(detail::io::is_plain_range<Range>)
     [[nodiscard]] constexpr auto buffer(Range&& range, std::size_t most) noexcept {
     return verge::buffer(verge::buffer(range), most);
 }

@@ -47,7 +47,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 /// When an operation is to end, and by which timer: its own, made for it, or a given one.
 template <class Clock, class Traits, class Time>
@@ -187,7 +187,7 @@ struct timed_initiation : adapted_initiation<Initiation> {
     }
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// A token with a time limit.
 template <class Token, class Limit>
@@ -207,7 +207,7 @@ struct partial_limit {
 template <class Limit>
 partial_limit(Limit) -> partial_limit<Limit>;
 
-namespace detail {
+namespace detail::io {
 
 template <class T>
 concept not_a_cancellation_type = !std::is_same_v<std::decay_t<T>, cancellation_type>;
@@ -229,15 +229,15 @@ auto limit_by(basic_waitable_timer<Clock, Traits, Executor>& timer, const Time& 
                                                                                   type};
 }
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// A token that ends the operation after a while of the steady clock.
 template <class Rep, class Period>
 [[nodiscard]] auto cancel_after(const std::chrono::duration<Rep, Period>& limit,
                                 cancellation_type type = cancellation_type::terminal) {
-    return partial_limit{detail::limit_after(limit, type)};
+    return partial_limit{detail::io::limit_after(limit, type)};
 }
-template <class Rep, class Period, detail::not_a_cancellation_type Token>
+template <class Rep, class Period, detail::io::not_a_cancellation_type Token>
 [[nodiscard]] auto cancel_after(const std::chrono::duration<Rep, Period>& limit, Token&& token) {
     return cancel_after(limit)(std::forward<Token>(token));
 }
@@ -252,10 +252,10 @@ template <class Clock, class Traits, class Executor, class Rep, class Period>
 [[nodiscard]] auto cancel_after(basic_waitable_timer<Clock, Traits, Executor>& timer,
                                 const std::chrono::duration<Rep, Period>& limit,
                                 cancellation_type type = cancellation_type::terminal) {
-    return partial_limit{detail::limit_by(timer, typename Clock::duration(limit), type)};
+    return partial_limit{detail::io::limit_by(timer, typename Clock::duration(limit), type)};
 }
 template <class Clock, class Traits, class Executor, class Rep, class Period,
-          detail::not_a_cancellation_type Token>
+          detail::io::not_a_cancellation_type Token>
 [[nodiscard]] auto cancel_after(basic_waitable_timer<Clock, Traits, Executor>& timer,
                                 const std::chrono::duration<Rep, Period>& limit, Token&& token) {
     return cancel_after(timer, limit)(std::forward<Token>(token));
@@ -271,9 +271,9 @@ template <class Clock, class Traits, class Executor, class Rep, class Period, cl
 template <class Clock, class Duration>
 [[nodiscard]] auto cancel_at(const std::chrono::time_point<Clock, Duration>& limit,
                              cancellation_type type = cancellation_type::terminal) {
-    return partial_limit{detail::limit_at(limit, type)};
+    return partial_limit{detail::io::limit_at(limit, type)};
 }
-template <class Clock, class Duration, detail::not_a_cancellation_type Token>
+template <class Clock, class Duration, detail::io::not_a_cancellation_type Token>
 [[nodiscard]] auto cancel_at(const std::chrono::time_point<Clock, Duration>& limit, Token&& token) {
     return cancel_at(limit)(std::forward<Token>(token));
 }
@@ -288,9 +288,9 @@ template <class Clock, class Traits, class Executor>
 [[nodiscard]] auto cancel_at(basic_waitable_timer<Clock, Traits, Executor>& timer,
                              const typename Clock::time_point& limit,
                              cancellation_type type = cancellation_type::terminal) {
-    return partial_limit{detail::limit_by(timer, limit, type)};
+    return partial_limit{detail::io::limit_by(timer, limit, type)};
 }
-template <class Clock, class Traits, class Executor, detail::not_a_cancellation_type Token>
+template <class Clock, class Traits, class Executor, detail::io::not_a_cancellation_type Token>
 [[nodiscard]] auto cancel_at(basic_waitable_timer<Clock, Traits, Executor>& timer,
                              const typename Clock::time_point& limit, Token&& token) {
     return cancel_at(timer, limit)(std::forward<Token>(token));
@@ -307,22 +307,22 @@ struct async_result<limited_token<Token, Limit>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
         return async_result<Token, R(Results...)>::initiate(
-            detail::timed_initiation<std::decay_t<Initiation>, Limit, std::decay_t<Results>...>{
+            detail::io::timed_initiation<std::decay_t<Initiation>, Limit, std::decay_t<Results>...>{
                 {std::forward<Initiation>(initiation)}, token.limit, false},
-            detail::forward_inner<Raw>(token.token), std::forward<Args>(args)...);
+            detail::io::forward_inner<Raw>(token.token), std::forward<Args>(args)...);
     }
 };
 template <class Limit, class R, class... Results>
 struct async_result<partial_limit<Limit>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        using inner = detail::default_token_of_initiation_t<Initiation>;
+        using inner = detail::io::default_token_of_initiation_t<Initiation>;
         return async_result<limited_token<inner, Limit>, R(Results...)>::initiate(
             std::forward<Initiation>(initiation), token(inner()), std::forward<Args>(args)...);
     }
 };
 
-namespace detail {
+namespace detail::io {
 
 /// A deferred operation as an initiation.
 template <class Operation>
@@ -336,7 +336,7 @@ struct launch {
     Operation operation;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// The operation with a time limit, as a deferred operation: call it with a token.  Completes with
 /// error::timed_out if the time ran out first.
@@ -345,11 +345,12 @@ template <class Rep, class Period, class R, class... Results, class Initiation, 
     deferred_async_operation<R(std::error_code, Results...), Initiation, Args...> operation,
     const std::chrono::duration<Rep, Period>& limit) {
     using inner = deferred_async_operation<R(std::error_code, Results...), Initiation, Args...>;
-    const auto own = detail::limit_after(limit, cancellation_type::terminal);
-    using initiation = detail::timed_initiation<detail::launch<inner>, std::decay_t<decltype(own)>,
-                                                std::error_code, std::decay_t<Results>...>;
+    const auto own = detail::io::limit_after(limit, cancellation_type::terminal);
+    using initiation =
+        detail::io::timed_initiation<detail::io::launch<inner>, std::decay_t<decltype(own)>,
+                                     std::error_code, std::decay_t<Results>...>;
     return deferred_async_operation<R(std::error_code, Results...), initiation>(
-        std::in_place, initiation{{detail::launch<inner>{std::move(operation)}}, own, true});
+        std::in_place, initiation{{detail::io::launch<inner>{std::move(operation)}}, own, true});
 }
 
 }  // namespace verge

@@ -44,7 +44,7 @@ constexpr bool operator!(cancellation_type a) noexcept {
     return a == cancellation_type::none;
 }
 
-namespace detail {
+namespace detail::io {
 
 struct cancellation_handler {
     virtual void call(cancellation_type type) = 0;
@@ -59,7 +59,7 @@ struct cancellation_function final : cancellation_handler {
     F f;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// Where an operation leaves word how it can be ended.  A reference to a signal, or to nothing.
 class cancellation_slot {
@@ -69,7 +69,7 @@ public:
     /// Makes the handler, in the place of one that is there.
     template <class F, class... Args>
     F& emplace(Args&&... args) {
-        auto* const made = new detail::cancellation_function<F>(std::forward<Args>(args)...);
+        auto* const made = new detail::io::cancellation_function<F>(std::forward<Args>(args)...);
         delete std::exchange(*handler_, made);
         return made->f;
     }
@@ -88,9 +88,9 @@ public:
 
 private:
     friend class cancellation_signal;
-    constexpr explicit cancellation_slot(detail::cancellation_handler** at) noexcept
+    constexpr explicit cancellation_slot(detail::io::cancellation_handler** at) noexcept
         : handler_(at) {}
-    detail::cancellation_handler** handler_ = nullptr;
+    detail::io::cancellation_handler** handler_ = nullptr;
 };
 
 class cancellation_signal {
@@ -107,7 +107,7 @@ public:
     [[nodiscard]] cancellation_slot slot() noexcept { return cancellation_slot(&handler_); }
 
 private:
-    detail::cancellation_handler* handler_ = nullptr;
+    detail::io::cancellation_handler* handler_ = nullptr;
 };
 
 /// Lets through all kinds, some, or none.
@@ -185,7 +185,7 @@ private:
     std::shared_ptr<shared> shared_;
 };
 
-namespace detail {
+namespace detail::io {
 
 template <class T>
 concept has_own_slot = requires(const T& t) {
@@ -193,7 +193,7 @@ concept has_own_slot = requires(const T& t) {
     t.get_cancellation_slot();
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class T, class Default = cancellation_slot>
 struct associated_cancellation_slot {
@@ -202,14 +202,14 @@ struct associated_cancellation_slot {
     static type get(const T&, const Default& otherwise = {}) noexcept { return otherwise; }
 };
 template <class T, class Default>
-requires detail::has_own_slot<T>
+requires detail::io::has_own_slot<T>
 struct associated_cancellation_slot<T, Default> {
     using type = typename T::cancellation_slot_type;
     static type get(const T& t, const Default& = {}) noexcept { return t.get_cancellation_slot(); }
 };
 template <class T, class Default>
-requires(detail::wraps_a_handler<T> &&
-         !detail::has_own_slot<T>) struct associated_cancellation_slot<T, Default>
+requires(detail::io::wraps_a_handler<T> &&
+         !detail::io::has_own_slot<T>) struct associated_cancellation_slot<T, Default>
     : associated_cancellation_slot<typename T::wrapped_type, Default> {
     using inner = associated_cancellation_slot<typename T::wrapped_type, Default>;
     static typename inner::type get(const T& t, const Default& otherwise = {}) noexcept {
@@ -233,7 +233,7 @@ template <class T>
     return associated_cancellation_slot<T>::get(t);
 }
 
-namespace detail {
+namespace detail::io {
 
 /// False if a handler of this type never has a slot.
 template <class T>
@@ -241,17 +241,17 @@ inline constexpr bool may_have_slot = !requires {
     requires associated_cancellation_slot<T>::is_default;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// A handler, or a token, with a slot.
 template <class T, class Slot = cancellation_slot>
-class cancellation_slot_binder : public detail::binder<T> {
+class cancellation_slot_binder : public detail::io::binder<T> {
 public:
     using cancellation_slot_type = Slot;
 
     template <class U>
     cancellation_slot_binder(const Slot& s, U&& target)
-        : detail::binder<T>({}, std::forward<U>(target)), slot_(s) {}
+        : detail::io::binder<T>({}, std::forward<U>(target)), slot_(s) {}
 
     [[nodiscard]] cancellation_slot_type get_cancellation_slot() const noexcept { return slot_; }
 
@@ -268,8 +268,8 @@ template <class T, class Slot, class... Signatures>
 struct async_result<cancellation_slot_binder<T, Slot>, Signatures...> {
     template <class Initiation, class Token, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Token&& token, Args&&... args) {
-        return detail::initiate_wrapped<T, Signatures...>(
-            std::forward<Initiation>(initiation), detail::forward_inner<Token>(token.wrapped()),
+        return detail::io::initiate_wrapped<T, Signatures...>(
+            std::forward<Initiation>(initiation), detail::io::forward_inner<Token>(token.wrapped()),
             [slot = token.get_cancellation_slot()]<class Handler>(Handler&& handler) {
                 return cancellation_slot_binder<std::decay_t<Handler>, Slot>(
                     slot, std::forward<Handler>(handler));

@@ -40,7 +40,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 /// The executor of an object, or the executor that it is.
 template <class T>
@@ -222,15 +222,15 @@ private:
     }
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// An initiation, for async_initiate: what async_compose begins, with first arguments of your own.
 template <class... Signatures, class Implementation, class... Objects>
 [[nodiscard]] auto composed(Implementation&& implementation, Objects&&... objects) {
-    auto executors = std::make_tuple(detail::executor_of(objects)...);
-    return detail::initiate_composed<std::decay_t<Implementation>, decltype(executors),
-                                     Signatures...>{std::forward<Implementation>(implementation),
-                                                    std::move(executors)};
+    auto executors = std::make_tuple(detail::io::executor_of(objects)...);
+    return detail::io::initiate_composed<std::decay_t<Implementation>, decltype(executors),
+                                         Signatures...>{
+        std::forward<Implementation>(implementation), std::move(executors)};
 }
 
 /// Begins an operation that `implementation` makes of others.  `objects` are those it works with,

@@ -18,7 +18,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 struct consigned {
     template <class R, class... Results, class... Values>
@@ -29,16 +29,16 @@ struct consigned {
     }
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Token, class... Values>
-using consign_t = detail::token_with_values<detail::consigned, Token, Values...>;
+using consign_t = detail::io::token_with_values<detail::io::consigned, Token, Values...>;
 
 /// The token, whose handler owns the values as well.
 template <class Token, class... Values>
 [[nodiscard]] constexpr auto consign(Token&& token, Values&&... values) {
-    return detail::make_token_with_values<detail::consigned>(std::forward<Token>(token),
-                                                             std::forward<Values>(values)...);
+    return detail::io::make_token_with_values<detail::io::consigned>(
+        std::forward<Token>(token), std::forward<Values>(values)...);
 }
 
 }  // namespace verge

@@ -26,7 +26,7 @@ namespace verge {
 
 struct deferred_t;
 
-namespace detail {
+namespace detail::io {
 
 template <class T>
 struct default_token_of {
@@ -40,15 +40,15 @@ struct default_token_of<T> {
     using type = typename T::default_completion_token_type;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// The default token of operations whose executor is a T.  May be specialised for a user's type.
 template <class T>
-struct default_completion_token : detail::default_token_of<T> {};
+struct default_completion_token : detail::io::default_token_of<T> {};
 template <class T>
 using default_completion_token_t = typename default_completion_token<T>::type;
 
-namespace detail {
+namespace detail::io {
 
 /// An executor that names a default token, and is otherwise as it was.
 template <class Inner, class Token>
@@ -83,7 +83,7 @@ using without_default_t = typename without_default<Executor>::type;
 template <class Token>
 struct may_be_default {
     template <class Inner>
-    using executor_with_default = detail::executor_with_default<Inner, Token>;
+    using executor_with_default = detail::io::executor_with_default<Inner, Token>;
 
     /// The object, with an executor that names this token.
     template <class Object>
@@ -112,6 +112,6 @@ template <class Initiation>
 using default_token_of_initiation_t =
     typename default_token_of_initiation<std::decay_t<Initiation>>::type;
 
-}  // namespace detail
+}  // namespace detail::io
 
 }  // namespace verge

@@ -66,7 +66,7 @@ private:
     std::tuple<Args...> args_;
 };
 
-namespace detail {
+namespace detail::io {
 
 template <class F>
 struct deferred_function {
@@ -150,25 +150,25 @@ struct next_signature<F, R(Results...)> {
     using type = typename std::decay_t<std::invoke_result_t<F&&, Results...>>::signature;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
-struct deferred_t : detail::may_be_default<deferred_t> {
+struct deferred_t : detail::io::may_be_default<deferred_t> {
     constexpr deferred_t() noexcept = default;
     /// A token for: then do what f(results...) returns.
     template <class F>
     constexpr auto operator()(F&& f) const {
-        return detail::deferred_function<std::decay_t<F>>{std::forward<F>(f)};
+        return detail::io::deferred_function<std::decay_t<F>>{std::forward<F>(f)};
     }
     /// An operation that completes at once, with these values.
     template <class... Values>
     [[nodiscard]] static constexpr auto values(Values&&... values) {
-        return deferred_async_operation<void(std::decay_t<Values>...), detail::values_initiation,
-                                        std::decay_t<Values>...>(
-            std::in_place, detail::values_initiation{}, std::forward<Values>(values)...);
+        return deferred_async_operation<void(std::decay_t<Values>...),
+                                        detail::io::values_initiation, std::decay_t<Values>...>(
+            std::in_place, detail::io::values_initiation{}, std::forward<Values>(values)...);
     }
     /// when(condition).then(operation).otherwise(operation): one of two.
     [[nodiscard]] static constexpr auto when(bool condition) noexcept {
-        return detail::deferred_when{condition};
+        return detail::io::deferred_when{condition};
     }
 };
 inline constexpr deferred_t deferred{};
@@ -183,14 +183,14 @@ struct async_result<deferred_t, Signature> {
 };
 
 template <class F, class Signature>
-struct async_result<detail::deferred_function<F>, Signature> {
+struct async_result<detail::io::deferred_function<F>, Signature> {
     template <class Initiation, class Raw, class... Args>
     static auto initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        using signature = typename detail::next_signature<F, Signature>::type;
-        using then = detail::then_initiation<std::decay_t<Initiation>, F>;
+        using signature = typename detail::io::next_signature<F, Signature>::type;
+        using then = detail::io::then_initiation<std::decay_t<Initiation>, F>;
         return deferred_async_operation<signature, then, std::decay_t<Args>...>(
             std::in_place,
-            then{{std::forward<Initiation>(initiation)}, detail::forward_inner<Raw>(token.f)},
+            then{{std::forward<Initiation>(initiation)}, detail::io::forward_inner<Raw>(token.f)},
             std::forward<Args>(args)...);
     }
 };

@@ -11,25 +11,25 @@
 
 namespace verge {
 
-struct detached_t : detail::may_be_default<detached_t> {
+struct detached_t : detail::io::may_be_default<detached_t> {
     constexpr detached_t() noexcept = default;
 };
 inline constexpr detached_t detached{};
 
-namespace detail {
+namespace detail::io {
 
 struct detached_handler {
     template <class... Results>
     void operator()(Results&&...) noexcept {}
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class... Signatures>
 struct async_result<detached_t, Signatures...> {
     template <class Initiation, class Raw, class... Args>
     static void initiate(Initiation&& initiation, Raw&&, Args&&... args) {
-        std::forward<Initiation>(initiation)(detail::detached_handler{},
+        std::forward<Initiation>(initiation)(detail::io::detached_handler{},
                                              std::forward<Args>(args)...);
     }
 };

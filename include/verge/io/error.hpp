@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <string>
-
 #include <system_error>
 
 namespace verge {

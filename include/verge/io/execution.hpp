@@ -30,7 +30,7 @@ class execution_context;
 
 namespace execution {
 
-namespace detail {
+namespace detail::io {
 
 /// A property with a few values, each a type: Tag<0>, Tag<1> ...
 template <class Property, int Number>
@@ -56,42 +56,42 @@ private:
     int number_ = -1;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
-struct blocking_t : detail::property_base<blocking_t> {
+struct blocking_t : detail::io::property_base<blocking_t> {
     using property_base::property_base;
-    struct possibly_t : detail::property_value<blocking_t, 0> {};
-    struct always_t : detail::property_value<blocking_t, 1> {};
-    struct never_t : detail::property_value<blocking_t, 2> {};
+    struct possibly_t : detail::io::property_value<blocking_t, 0> {};
+    struct always_t : detail::io::property_value<blocking_t, 1> {};
+    struct never_t : detail::io::property_value<blocking_t, 2> {};
     static constexpr possibly_t possibly{};
     static constexpr always_t always{};
     static constexpr never_t never{};
 };
 inline constexpr blocking_t blocking{};
 
-struct relationship_t : detail::property_base<relationship_t> {
+struct relationship_t : detail::io::property_base<relationship_t> {
     using property_base::property_base;
-    struct fork_t : detail::property_value<relationship_t, 0> {};
-    struct continuation_t : detail::property_value<relationship_t, 1> {};
+    struct fork_t : detail::io::property_value<relationship_t, 0> {};
+    struct continuation_t : detail::io::property_value<relationship_t, 1> {};
     static constexpr fork_t fork{};
     static constexpr continuation_t continuation{};
 };
 inline constexpr relationship_t relationship{};
 
-struct outstanding_work_t : detail::property_base<outstanding_work_t> {
+struct outstanding_work_t : detail::io::property_base<outstanding_work_t> {
     using property_base::property_base;
-    struct untracked_t : detail::property_value<outstanding_work_t, 0> {};
-    struct tracked_t : detail::property_value<outstanding_work_t, 1> {};
+    struct untracked_t : detail::io::property_value<outstanding_work_t, 0> {};
+    struct tracked_t : detail::io::property_value<outstanding_work_t, 1> {};
     static constexpr untracked_t untracked{};
     static constexpr tracked_t tracked{};
 };
 inline constexpr outstanding_work_t outstanding_work{};
 
-struct mapping_t : detail::property_base<mapping_t> {
+struct mapping_t : detail::io::property_base<mapping_t> {
     using property_base::property_base;
-    struct thread_t : detail::property_value<mapping_t, 0> {};
-    struct new_thread_t : detail::property_value<mapping_t, 1> {};
-    struct other_t : detail::property_value<mapping_t, 2> {};
+    struct thread_t : detail::io::property_value<mapping_t, 0> {};
+    struct new_thread_t : detail::io::property_value<mapping_t, 1> {};
+    struct other_t : detail::io::property_value<mapping_t, 2> {};
     static constexpr thread_t thread{};
     static constexpr new_thread_t new_thread{};
     static constexpr other_t other{};
@@ -134,7 +134,7 @@ inline constexpr bool is_executor_v = execution::executor<T>;
 template <class T>
 struct is_executor : std::bool_constant<execution::executor<T>> {};
 
-namespace detail {
+namespace detail::io {
 
 /// A context, and not merely something that has an executor: timers have one as well.
 template <class T>
@@ -155,11 +155,11 @@ concept has_query = requires(const Executor& ex, const Property& p) {
     ex.query(p);
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// The executor with that property.  Does not compile if it cannot have it.
 template <class Executor, class Property>
-requires detail::has_require<Executor, Property>
+requires detail::io::has_require<Executor, Property>
 [[nodiscard]] auto require(const Executor& ex, const Property& property) {
     return ex.require(property);
 }
@@ -172,9 +172,9 @@ template <class Executor, class Property, class Second, class... More>
 /// The executor with that property if it can have it, or else as it is.
 template <class Executor, class Property>
 [[nodiscard]] auto prefer(const Executor& ex, const Property& property) {
-    if constexpr (detail::has_prefer<Executor, Property>) {
+    if constexpr (detail::io::has_prefer<Executor, Property>) {
         return ex.prefer(property);
-    } else if constexpr (detail::has_require<Executor, Property>) {
+    } else if constexpr (detail::io::has_require<Executor, Property>) {
         return ex.require(property);
     } else {
         return ex;
@@ -188,21 +188,21 @@ template <class Executor, class Property, class Second, class... More>
 
 /// What the executor has for that property.
 template <class Executor, class Property>
-requires detail::has_query<Executor, Property>
+requires detail::io::has_query<Executor, Property>
 [[nodiscard]] decltype(auto) query(const Executor& ex, const Property& property) {
     return ex.query(property);
 }
 template <class Executor, class T>
-requires(!detail::has_query<Executor, execution::context_as_t<T>> &&
-         detail::has_query<Executor, execution::context_t>) [[nodiscard]] decltype(auto)
+requires(!detail::io::has_query<Executor, execution::context_as_t<T>> &&
+         detail::io::has_query<Executor, execution::context_t>) [[nodiscard]] decltype(auto)
     query(const Executor& ex, const execution::context_as_t<T>&) {
     return static_cast<T>(ex.query(execution::context));
 }
 
 template <class Executor, class Property>
-inline constexpr bool can_require_v = detail::has_require<Executor, Property>;
+inline constexpr bool can_require_v = detail::io::has_require<Executor, Property>;
 template <class Executor, class Property>
-inline constexpr bool can_query_v = detail::has_query<Executor, Property>;
+inline constexpr bool can_query_v = detail::io::has_query<Executor, Property>;
 template <class Executor, class Property>
 inline constexpr bool can_prefer_v = true;
 

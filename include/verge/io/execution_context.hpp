@@ -44,7 +44,7 @@ enum class fork_event {
     child,    ///< forked: this is the child
 };
 
-namespace detail {
+namespace detail::io {
 
 /// Where the memory of a context's services comes from.
 class service_memory {
@@ -95,7 +95,7 @@ struct service_key_of<Service> {
 template <class Key>
 inline constexpr char service_key = 0;
 
-}  // namespace detail
+}  // namespace detail::io
 
 class execution_context {
 public:
@@ -115,7 +115,7 @@ public:
     /// Services are allocated by a copy of `allocator`.
     template <class Allocator>
     execution_context(std::allocator_arg_t, const Allocator& allocator)
-        : execution_context(std::make_unique<detail::allocator_memory<Allocator>>(allocator)) {}
+        : execution_context(std::make_unique<detail::io::allocator_memory<Allocator>>(allocator)) {}
 
     execution_context(const execution_context&) = delete;
     execution_context& operator=(const execution_context&) = delete;
@@ -143,7 +143,7 @@ protected:
 
 private:
     struct registry;
-    explicit execution_context(std::unique_ptr<detail::service_memory> memory);
+    explicit execution_context(std::unique_ptr<detail::io::service_memory> memory);
 
     [[nodiscard]] service* find(const void* key) const noexcept;
     // The service that is there from now on: this one, or another that was quicker.
@@ -172,7 +172,7 @@ private:
         if constexpr (requires { &Service::id; }) {
             return &Service::id;
         } else {
-            return &detail::service_key<typename detail::service_key_of<Service>::type>;
+            return &detail::io::service_key<typename detail::io::service_key_of<Service>::type>;
         }
     }
 

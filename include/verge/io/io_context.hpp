@@ -32,8 +32,8 @@
 #pragma once
 
 #include <verge/base/clock.hpp>
+#include <verge/io/detail/loop_core.hpp>
 #include <verge/io/detail/loop_executor.hpp>
-#include <verge/io/detail/scheduler.hpp>
 #include <verge/io/execution_context.hpp>
 #include <verge/io/wait_traits.hpp>
 
@@ -51,19 +51,19 @@ inline constexpr int concurrency_hint_unsafe = -1;  ///< One thread does everyth
 class io_context : public execution_context {
 public:
     template <class Allocator, bool Tracked>
-    using basic_executor_type = detail::loop_executor<io_context, Allocator, Tracked>;
+    using basic_executor_type = detail::io::loop_executor<io_context, Allocator, Tracked>;
     using executor_type = basic_executor_type<std::allocator<void>, false>;
     using count_type = std::size_t;
     class strand;  // verge/io/strand.hpp
 
     io_context() : io_context(concurrency_hint_safe) {}
     explicit io_context(int concurrency_hint)
-        : loop_(make_service<detail::scheduler>(*this, mode_of(concurrency_hint))) {}
+        : loop_(make_service<detail::io::loop_core>(*this, mode_of(concurrency_hint))) {}
     template <class Allocator>
     io_context(std::allocator_arg_t tag, const Allocator& allocator,
                int concurrency_hint = concurrency_hint_safe)
         : execution_context(tag, allocator),
-          loop_(make_service<detail::scheduler>(*this, mode_of(concurrency_hint))) {}
+          loop_(make_service<detail::io::loop_core>(*this, mode_of(concurrency_hint))) {}
 
     /// Destroys what has not run.
     ~io_context() { shutdown(); }
@@ -109,19 +109,19 @@ public:
 
     /// Of the library.
     static constexpr const char* tracking_name = "io_context";
-    [[nodiscard]] detail::scheduler& loop() const noexcept { return loop_; }
+    [[nodiscard]] detail::io::loop_core& loop() const noexcept { return loop_; }
 
 private:
     static constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
 
-    static detail::threading mode_of(int hint) noexcept {
-        if (hint == concurrency_hint_unsafe) return detail::threading::unsafe;
-        return hint == 1 ? detail::threading::single : detail::threading::safe;
+    static detail::io::threading mode_of(int hint) noexcept {
+        if (hint == concurrency_hint_unsafe) return detail::io::threading::unsafe;
+        return hint == 1 ? detail::io::threading::single : detail::io::threading::safe;
     }
 
     template <class Rep, class Period>
     static time_point after(const std::chrono::duration<Rep, Period>& time) {
-        return deadline_after(steady_source{}.now(), detail::in_nanoseconds(time));
+        return deadline_after(steady_source{}.now(), detail::io::in_nanoseconds(time));
     }
 
     template <class Clock, class Duration>
@@ -144,7 +144,7 @@ private:
         }
     }
 
-    detail::scheduler& loop_;
+    detail::io::loop_core& loop_;
 };
 
 }  // namespace verge

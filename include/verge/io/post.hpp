@@ -28,7 +28,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 enum class submission { post, dispatch, defer };
 
@@ -141,31 +141,31 @@ decltype(auto) submit_call(F&& f, const Executor& ex, Token&& token) {
         submit_call_initiation<How, Executor>{ex}, token, std::forward<F>(f));
 }
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
 decltype(auto) post(const Executor& ex, Token&& token = Token()) {
     return async_initiate<Token, void()>(
-        detail::submit_initiation<detail::submission::post, Executor>{ex}, token);
+        detail::io::submit_initiation<detail::io::submission::post, Executor>{ex}, token);
 }
-template <detail::context_with_executor Context,
+template <detail::io::context_with_executor Context,
           class Token = default_completion_token_t<typename Context::executor_type>>
 decltype(auto) post(Context& context, Token&& token = Token()) {
     return verge::post(context.get_executor(), std::forward<Token>(token));
 }
-template <detail::only_a_token Token>
+template <detail::io::only_a_token Token>
 decltype(auto) post(Token&& token) {
     return async_initiate<Token, void()>(
-        detail::submit_to_own_initiation<detail::submission::post>{}, token);
+        detail::io::submit_to_own_initiation<detail::io::submission::post>{}, token);
 }
 /// Calls f() on `ex`, and gives the token its result.
-template <detail::function_to_submit F, execution::executor Executor, class Token>
+template <detail::io::function_to_submit F, execution::executor Executor, class Token>
 decltype(auto) post(F&& f, const Executor& ex, Token&& token) {
-    return detail::submit_call<detail::submission::post>(std::forward<F>(f), ex,
-                                                         std::forward<Token>(token));
+    return detail::io::submit_call<detail::io::submission::post>(std::forward<F>(f), ex,
+                                                                 std::forward<Token>(token));
 }
-template <detail::function_to_submit F, detail::context_with_executor Context, class Token>
+template <detail::io::function_to_submit F, detail::io::context_with_executor Context, class Token>
 decltype(auto) post(F&& f, Context& context, Token&& token) {
     return verge::post(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
@@ -173,25 +173,25 @@ template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
 decltype(auto) dispatch(const Executor& ex, Token&& token = Token()) {
     return async_initiate<Token, void()>(
-        detail::submit_initiation<detail::submission::dispatch, Executor>{ex}, token);
+        detail::io::submit_initiation<detail::io::submission::dispatch, Executor>{ex}, token);
 }
-template <detail::context_with_executor Context,
+template <detail::io::context_with_executor Context,
           class Token = default_completion_token_t<typename Context::executor_type>>
 decltype(auto) dispatch(Context& context, Token&& token = Token()) {
     return verge::dispatch(context.get_executor(), std::forward<Token>(token));
 }
-template <detail::only_a_token Token>
+template <detail::io::only_a_token Token>
 decltype(auto) dispatch(Token&& token) {
     return async_initiate<Token, void()>(
-        detail::submit_to_own_initiation<detail::submission::dispatch>{}, token);
+        detail::io::submit_to_own_initiation<detail::io::submission::dispatch>{}, token);
 }
 /// Calls f() on `ex`, and gives the token its result.
-template <detail::function_to_submit F, execution::executor Executor, class Token>
+template <detail::io::function_to_submit F, execution::executor Executor, class Token>
 decltype(auto) dispatch(F&& f, const Executor& ex, Token&& token) {
-    return detail::submit_call<detail::submission::dispatch>(std::forward<F>(f), ex,
-                                                             std::forward<Token>(token));
+    return detail::io::submit_call<detail::io::submission::dispatch>(std::forward<F>(f), ex,
+                                                                     std::forward<Token>(token));
 }
-template <detail::function_to_submit F, detail::context_with_executor Context, class Token>
+template <detail::io::function_to_submit F, detail::io::context_with_executor Context, class Token>
 decltype(auto) dispatch(F&& f, Context& context, Token&& token) {
     return verge::dispatch(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
@@ -200,25 +200,25 @@ template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
 decltype(auto) defer(const Executor& ex, Token&& token = Token()) {
     return async_initiate<Token, void()>(
-        detail::submit_initiation<detail::submission::defer, Executor>{ex}, token);
+        detail::io::submit_initiation<detail::io::submission::defer, Executor>{ex}, token);
 }
-template <detail::context_with_executor Context,
+template <detail::io::context_with_executor Context,
           class Token = default_completion_token_t<typename Context::executor_type>>
 decltype(auto) defer(Context& context, Token&& token = Token()) {
     return verge::defer(context.get_executor(), std::forward<Token>(token));
 }
-template <detail::only_a_token Token>
+template <detail::io::only_a_token Token>
 decltype(auto) defer(Token&& token) {
     return async_initiate<Token, void()>(
-        detail::submit_to_own_initiation<detail::submission::defer>{}, token);
+        detail::io::submit_to_own_initiation<detail::io::submission::defer>{}, token);
 }
 /// Calls f() on `ex`, and gives the token its result.
-template <detail::function_to_submit F, execution::executor Executor, class Token>
+template <detail::io::function_to_submit F, execution::executor Executor, class Token>
 decltype(auto) defer(F&& f, const Executor& ex, Token&& token) {
-    return detail::submit_call<detail::submission::defer>(std::forward<F>(f), ex,
-                                                          std::forward<Token>(token));
+    return detail::io::submit_call<detail::io::submission::defer>(std::forward<F>(f), ex,
+                                                                  std::forward<Token>(token));
 }
-template <detail::function_to_submit F, detail::context_with_executor Context, class Token>
+template <detail::io::function_to_submit F, detail::io::context_with_executor Context, class Token>
 decltype(auto) defer(F&& f, Context& context, Token&& token) {
     return verge::defer(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }

@@ -17,7 +17,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 struct prepended {
     template <class R, class... Results, class... Values>
@@ -33,16 +33,16 @@ struct prepended {
     }
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Token, class... Values>
-using prepend_t = detail::token_with_values<detail::prepended, Token, Values...>;
+using prepend_t = detail::io::token_with_values<detail::io::prepended, Token, Values...>;
 
 /// The token, whose results come after the values.
 template <class Token, class... Values>
 [[nodiscard]] constexpr auto prepend(Token&& token, Values&&... values) {
-    return detail::make_token_with_values<detail::prepended>(std::forward<Token>(token),
-                                                             std::forward<Values>(values)...);
+    return detail::io::make_token_with_values<detail::io::prepended>(
+        std::forward<Token>(token), std::forward<Values>(values)...);
 }
 
 }  // namespace verge

@@ -12,10 +12,9 @@
 #include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 
+#include <system_error>
 #include <type_traits>
 #include <utility>
-
-#include <system_error>
 
 namespace verge {
 
@@ -42,7 +41,7 @@ struct partial_redirect_error {
     return partial_redirect_error{error};
 }
 
-namespace detail {
+namespace detail::io {
 
 template <class Handler>
 struct redirect_handler {
@@ -57,16 +56,16 @@ struct redirect_handler {
     Handler handler;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Token, class R, class... Results>
 struct async_result<redirect_error_t<Token>, R(std::error_code, Results...)> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        return detail::initiate_wrapped<Token, R(Results...)>(
-            std::forward<Initiation>(initiation), detail::forward_inner<Raw>(token.token),
+        return detail::io::initiate_wrapped<Token, R(Results...)>(
+            std::forward<Initiation>(initiation), detail::io::forward_inner<Raw>(token.token),
             [error = &token.error]<class Handler>(Handler&& handler) {
-                return detail::redirect_handler<std::decay_t<Handler>>{
+                return detail::io::redirect_handler<std::decay_t<Handler>>{
                     *error, std::forward<Handler>(handler)};
             },
             std::forward<Args>(args)...);
@@ -77,7 +76,7 @@ template <class... Signatures>
 struct async_result<partial_redirect_error, Signatures...> {
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        using inner = detail::default_token_of_initiation_t<Initiation>;
+        using inner = detail::io::default_token_of_initiation_t<Initiation>;
         return async_result<redirect_error_t<inner>, Signatures...>::initiate(
             std::forward<Initiation>(initiation), token(inner()), std::forward<Args>(args)...);
     }

@@ -56,7 +56,7 @@ protected:
     ~signal_set_base() = default;
 };
 
-namespace detail {
+namespace detail::io {
 
 /// What the signal handler counts in and wakes, for one set.
 struct signal_channel;
@@ -78,7 +78,7 @@ struct signal_work {
 /// The signals of one set.
 class signal_source {
 public:
-    explicit signal_source(scheduler& loop);
+    explicit signal_source(loop_core& loop);
     ~signal_source();
     signal_source(const signal_source&) = delete;
     signal_source& operator=(const signal_source&) = delete;
@@ -94,7 +94,7 @@ private:
     io_handle handle_;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Executor = any_io_executor>
 class basic_signal_set : public signal_set_base {
@@ -111,10 +111,10 @@ public:
     template <std::same_as<int>... Numbers>
     explicit basic_signal_set(const Executor& ex, Numbers... numbers)
         : executor_(ex),
-          source_(std::make_unique<detail::signal_source>(detail::scheduler_of(ex))) {
+          source_(std::make_unique<detail::io::signal_source>(detail::io::loop_of(ex))) {
         (add(numbers), ...);
     }
-    template <detail::context_with_executor Context, std::same_as<int>... Numbers>
+    template <detail::io::context_with_executor Context, std::same_as<int>... Numbers>
     explicit basic_signal_set(Context& context, Numbers... numbers)
         : basic_signal_set(Executor(context.get_executor()), numbers...) {}
 
@@ -135,7 +135,7 @@ public:
     }
     /// Ends pending waits with operation_aborted.
     void cancel() {
-        detail::track_operation({"signal_set", &source_->handle(), "cancel"});
+        detail::io::track_operation({"signal_set", &source_->handle(), "cancel"});
         source_->handle().cancel();
     }
     void cancel(std::error_code& error) {
@@ -157,10 +157,11 @@ private:
         template <class Handler>
         void operator()(Handler&& handler) const {
             std::decay_t<Handler> own(std::forward<Handler>(handler));
-            detail::begin_io(ex, from->handle(), "signal_set", fd_event::read, from->wait(), own);
+            detail::io::begin_io(ex, from->handle(), "signal_set", fd_event::read, from->wait(),
+                                 own);
         }
         Executor ex;
-        detail::signal_source* from;
+        detail::io::signal_source* from;
     };
 
     static void check(std::error_code error, const char* what) {
@@ -168,7 +169,7 @@ private:
     }
 
     Executor executor_;
-    std::unique_ptr<detail::signal_source> source_;
+    std::unique_ptr<detail::io::signal_source> source_;
 };
 
 using signal_set = basic_signal_set<>;

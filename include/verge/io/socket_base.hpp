@@ -19,13 +19,12 @@
 #include <cstddef>
 #include <stdexcept>
 
-#include <sys/socket.h>
-
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 /// What options of one value have in common.
 template <int Level, int Name, class Value>
@@ -103,24 +102,24 @@ public:
     void timeout(int seconds) noexcept { value_.l_linger = seconds; }
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 class socket_base {
 public:
     enum wait_type { wait_read, wait_write, wait_error };
     enum shutdown_type { shutdown_receive, shutdown_send, shutdown_both };
 
-    using broadcast = detail::boolean_option<SOL_SOCKET, SO_BROADCAST>;
-    using debug = detail::boolean_option<SOL_SOCKET, SO_DEBUG>;
-    using do_not_route = detail::boolean_option<SOL_SOCKET, SO_DONTROUTE>;
-    using keep_alive = detail::boolean_option<SOL_SOCKET, SO_KEEPALIVE>;
-    using reuse_address = detail::boolean_option<SOL_SOCKET, SO_REUSEADDR>;
-    using out_of_band_inline = detail::boolean_option<SOL_SOCKET, SO_OOBINLINE>;
-    using send_buffer_size = detail::integer_option<SOL_SOCKET, SO_SNDBUF>;
-    using receive_buffer_size = detail::integer_option<SOL_SOCKET, SO_RCVBUF>;
-    using send_low_watermark = detail::integer_option<SOL_SOCKET, SO_SNDLOWAT>;
-    using receive_low_watermark = detail::integer_option<SOL_SOCKET, SO_RCVLOWAT>;
-    using linger = detail::linger_option;
+    using broadcast = detail::io::boolean_option<SOL_SOCKET, SO_BROADCAST>;
+    using debug = detail::io::boolean_option<SOL_SOCKET, SO_DEBUG>;
+    using do_not_route = detail::io::boolean_option<SOL_SOCKET, SO_DONTROUTE>;
+    using keep_alive = detail::io::boolean_option<SOL_SOCKET, SO_KEEPALIVE>;
+    using reuse_address = detail::io::boolean_option<SOL_SOCKET, SO_REUSEADDR>;
+    using out_of_band_inline = detail::io::boolean_option<SOL_SOCKET, SO_OOBINLINE>;
+    using send_buffer_size = detail::io::integer_option<SOL_SOCKET, SO_SNDBUF>;
+    using receive_buffer_size = detail::io::integer_option<SOL_SOCKET, SO_RCVBUF>;
+    using send_low_watermark = detail::io::integer_option<SOL_SOCKET, SO_SNDLOWAT>;
+    using receive_low_watermark = detail::io::integer_option<SOL_SOCKET, SO_RCVLOWAT>;
+    using linger = detail::io::linger_option;
 
     static constexpr int max_listen_connections = SOMAXCONN;
 
@@ -128,13 +127,13 @@ protected:
     ~socket_base() = default;
 };
 
-namespace detail {
+namespace detail::io {
 
 struct socket_kind {
     static constexpr const char* name = "socket";
     using names = socket_base;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 }  // namespace verge

@@ -51,12 +51,12 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 /// The loop that runs a strand's turns, and how it is asked; or none, if the executor is of another
 /// kind.
 struct turn_loop {
-    scheduler* loop = nullptr;
+    loop_core* loop = nullptr;
     bool may_block = false;
     bool is_continuation = false;
     handler_origin origin{};  // for handler tracking
@@ -201,7 +201,7 @@ private:
     Executor ex_;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Executor>
 class strand {
@@ -209,9 +209,9 @@ public:
     using inner_executor_type = Executor;
 
     strand() requires std::is_default_constructible_v<Executor>
-        : state_(std::make_shared<detail::strand_state>()) {}
+        : state_(std::make_shared<detail::io::strand_state>()) {}
     explicit strand(const Executor& ex)
-        : state_(std::make_shared<detail::strand_state>()), ex_(ex) {}
+        : state_(std::make_shared<detail::io::strand_state>()), ex_(ex) {}
     // NOLINTBEGIN(google-explicit-constructor): implicit, as in Asio
     template <class Other>
     requires std::is_convertible_v<const Other&, Executor> strand(const strand<Other>& other)
@@ -243,7 +243,7 @@ public:
         return strand<inner>(state_, verge::require(ex_, p));
     }
     template <class Property>
-    requires(detail::has_prefer<Executor, Property>)
+    requires(detail::io::has_prefer<Executor, Property>)
         [[nodiscard]] auto prefer(const Property& p) const {
         using inner = std::decay_t<decltype(verge::prefer(ex_, p))>;
         return strand<inner>(state_, verge::prefer(ex_, p));
@@ -278,19 +278,19 @@ public:
     }
 
     /// Of the library: completes an operation, as execute() calls a function.  That may end this.
-    [[nodiscard]] detail::handed hand_over(detail::operation* op) const {
-        if (may_block() && running_in_this_thread()) return detail::handed::here;
-        const auto in = detail::turn_loop::of(ex_);
-        if (in.loop == nullptr) return detail::handed::no;
-        const std::shared_ptr<detail::strand_state> state = state_;
-        if (state->add(op)) detail::strand_state::ask(state, in);
-        return detail::handed::later;
+    [[nodiscard]] detail::io::handed hand_over(detail::io::operation* op) const {
+        if (may_block() && running_in_this_thread()) return detail::io::handed::here;
+        const auto in = detail::io::turn_loop::of(ex_);
+        if (in.loop == nullptr) return detail::io::handed::no;
+        const std::shared_ptr<detail::io::strand_state> state = state_;
+        if (state->add(op)) detail::io::strand_state::ask(state, in);
+        return detail::io::handed::later;
     }
 
 private:
     template <class>
     friend class strand;
-    strand(std::shared_ptr<detail::strand_state> state, const Executor& ex) noexcept
+    strand(std::shared_ptr<detail::io::strand_state> state, const Executor& ex) noexcept
         : state_(std::move(state)), ex_(ex) {}
 
     [[nodiscard]] bool may_block() const {
@@ -319,19 +319,19 @@ private:
 
     template <class F, class Via, class Allocator>
     void add(F&& f, const Via& via, const Allocator& allocator) const {
-        detail::operation* const op = detail::make_function_operation(
+        detail::io::operation* const op = detail::io::make_function_operation(
             std::forward<F>(f), allocator, {"strand_executor", state_.get(), "execute"});
         if (!state_->add(op)) return;
-        if (const auto in = detail::turn_loop::of(via); in.loop != nullptr) {
-            return detail::strand_state::ask(state_, in);
+        if (const auto in = detail::io::turn_loop::of(via); in.loop != nullptr) {
+            return detail::io::strand_state::ask(state_, in);
         }
         // The runner goes on with the strand's own executor, whatever this call was made through,
         // and outlives this function: so it does not use its allocator.
         const auto own = plain(ex_);
-        detail::strand_runner<std::decay_t<decltype(own)>>::ask(state_, plain(via), own, op);
+        detail::io::strand_runner<std::decay_t<decltype(own)>>::ask(state_, plain(via), own, op);
     }
 
-    std::shared_ptr<detail::strand_state> state_;
+    std::shared_ptr<detail::io::strand_state> state_;
     Executor ex_;
 };
 

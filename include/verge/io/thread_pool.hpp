@@ -17,8 +17,8 @@
 
 #pragma once
 
+#include <verge/io/detail/loop_core.hpp>
 #include <verge/io/detail/loop_executor.hpp>
-#include <verge/io/detail/scheduler.hpp>
 #include <verge/io/execution_context.hpp>
 
 #include <cstddef>
@@ -29,7 +29,7 @@ namespace verge {
 class thread_pool : public execution_context {
 public:
     template <class Allocator, bool Tracked>
-    using basic_executor_type = detail::loop_executor<thread_pool, Allocator, Tracked>;
+    using basic_executor_type = detail::io::loop_executor<thread_pool, Allocator, Tracked>;
     using executor_type = basic_executor_type<std::allocator<void>, false>;
 
     /// Twice as many threads as there are processors.
@@ -55,11 +55,11 @@ public:
 
     /// Of the library.
     static constexpr const char* tracking_name = "thread_pool";
-    [[nodiscard]] detail::scheduler& loop() const noexcept { return loop_; }
+    [[nodiscard]] detail::io::loop_core& loop() const noexcept { return loop_; }
 
 private:
     struct threads;
-    detail::scheduler& loop_;
+    detail::io::loop_core& loop_;
     std::unique_ptr<threads> threads_;
 };
 

@@ -21,15 +21,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <system_error>
-
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 /// Writes, or reads, until the buffer is through.
 template <bool Writes, class Stream, class Buffer, class Handler>
@@ -109,35 +108,35 @@ struct initiate_transfer {
     Buffer data;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 /// Writes the whole buffer, or all of a sequence: void(error_code, size_t).
 template <class Stream, class Token = default_completion_token_t<typename Stream::executor_type>>
 auto async_write(Stream& stream, const const_buffer& from, Token&& token = Token()) {
     return async_initiate<Token, void(std::error_code, std::size_t)>(
-        detail::initiate_transfer<true, Stream, const_buffer>{&stream, from}, token);
+        detail::io::initiate_transfer<true, Stream, const_buffer>{&stream, from}, token);
 }
 template <class Stream, const_buffer_sequence Sequence,
           class Token = default_completion_token_t<typename Stream::executor_type>>
 requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write(
     Stream& stream, const Sequence& from, Token&& token = Token()) {
-    using left = detail::buffers_left<const_buffer>;
+    using left = detail::io::buffers_left<const_buffer>;
     return async_initiate<Token, void(std::error_code, std::size_t)>(
-        detail::initiate_transfer<true, Stream, left>{&stream, left(from)}, token);
+        detail::io::initiate_transfer<true, Stream, left>{&stream, left(from)}, token);
 }
 template <class Stream, mutable_buffer_sequence Sequence,
           class Token = default_completion_token_t<typename Stream::executor_type>>
 requires(!std::is_convertible_v<const Sequence&, mutable_buffer>) auto async_read(
     Stream& stream, const Sequence& to, Token&& token = Token()) {
-    using left = detail::buffers_left<mutable_buffer>;
+    using left = detail::io::buffers_left<mutable_buffer>;
     return async_initiate<Token, void(std::error_code, std::size_t)>(
-        detail::initiate_transfer<false, Stream, left>{&stream, left(to)}, token);
+        detail::io::initiate_transfer<false, Stream, left>{&stream, left(to)}, token);
 }
 /// Reads until the buffer is full: void(error_code, size_t).
 template <class Stream, class Token = default_completion_token_t<typename Stream::executor_type>>
 auto async_read(Stream& stream, const mutable_buffer& to, Token&& token = Token()) {
     return async_initiate<Token, void(std::error_code, std::size_t)>(
-        detail::initiate_transfer<false, Stream, mutable_buffer>{&stream, to}, token);
+        detail::io::initiate_transfer<false, Stream, mutable_buffer>{&stream, to}, token);
 }
 
 }  // namespace verge

@@ -25,15 +25,14 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
-#include <system_error>
-
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 template <class F, class Allocator>
 struct packaged_token {
@@ -41,10 +40,10 @@ struct packaged_token {
     [[no_unique_address]] Allocator allocator;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Allocator = std::allocator<void>>
-class use_future_t : public detail::may_be_default<use_future_t<Allocator>> {
+class use_future_t : public detail::io::may_be_default<use_future_t<Allocator>> {
 public:
     using allocator_type = Allocator;
 
@@ -64,7 +63,8 @@ public:
     /// A token for: a future of what f(results...) returns.
     template <class F>
     constexpr auto operator()(F&& f) const {
-        return detail::packaged_token<std::decay_t<F>, Allocator>{std::forward<F>(f), allocator_};
+        return detail::io::packaged_token<std::decay_t<F>, Allocator>{std::forward<F>(f),
+                                                                      allocator_};
     }
 
 private:
@@ -72,7 +72,7 @@ private:
 };
 inline constexpr use_future_t<> use_future{};
 
-namespace detail {
+namespace detail::io {
 
 template <class... Results>
 struct future_value {
@@ -196,14 +196,14 @@ private:
     F f_;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Allocator, class R, class... Results>
 struct async_result<use_future_t<Allocator>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
     static auto initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        using value = typename detail::future_value<std::decay_t<Results>...>::type;
-        detail::promise_handler<value, Allocator> handler(token.get_allocator());
+        using value = typename detail::io::future_value<std::decay_t<Results>...>::type;
+        detail::io::promise_handler<value, Allocator> handler(token.get_allocator());
         std::future<value> future = handler.future();
         std::forward<Initiation>(initiation)(std::move(handler), std::forward<Args>(args)...);
         return future;
@@ -211,12 +211,12 @@ struct async_result<use_future_t<Allocator>, R(Results...)> {
 };
 
 template <class F, class Allocator, class R, class... Results>
-struct async_result<detail::packaged_token<F, Allocator>, R(Results...)> {
+struct async_result<detail::io::packaged_token<F, Allocator>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
     static auto initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
         using value = std::invoke_result_t<F, Results...>;
-        detail::packaged_handler<F, value, Allocator> handler(token.allocator,
-                                                              detail::forward_inner<Raw>(token.f));
+        detail::io::packaged_handler<F, value, Allocator> handler(
+            token.allocator, detail::io::forward_inner<Raw>(token.f));
         std::future<value> future = handler.future();
         std::forward<Initiation>(initiation)(std::move(handler), std::forward<Args>(args)...);
         return future;

@@ -17,7 +17,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 /// A duration in whole nanoseconds, rounded up, stopping at the first and the last there is.
 template <class D>
@@ -28,7 +28,7 @@ duration in_nanoseconds(const D& d) {
     return std::chrono::ceil<duration>(d);
 }
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class Clock>
 struct wait_traits {

@@ -7,11 +7,11 @@
 //
 //     while (playing) timers.run_due(now());                                // or in a real loop
 //
-// It is built for game loops and simulations: everything happens inside run_due(), on the thread
-// that calls it, at the time that it is told, in the order of deadlines.  Time may be virtual.
+// It is built for game loops and simulations: all callbacks run inside run_due(), on the calling
+// thread, in the order of deadlines.  The caller passes the time, which may be virtual.
 //
-// Not the right tool from several threads (use timer_thread), nor where every byte counts: an
-// intrusive timing_wheel needs 32 bytes a timer, this one about 128.
+// Not the right tool from several threads (use timer_thread), nor where memory is tight: an
+// intrusive timing_wheel needs 32 bytes per timer, this one about 128.
 
 #pragma once
 
@@ -30,7 +30,7 @@
 
 namespace verge {
 
-/// Calls functions at given times, when told what time it is.
+/// Calls functions at given times, inside run_due(now).
 ///
 /// Guarantees, each with a test of that name in tests/unit/queue/local_timers_test.cpp:
 ///   NeverRunsEarly            deadlines are rounded up to the resolution, now is rounded down.
@@ -50,10 +50,10 @@ public:
     static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
     struct options {
-        duration resolution = duration(1);   ///< The length of a tick: coarser ones fire cheaper.
+        duration resolution = duration(1);   ///< The length of a tick: a coarser one is cheaper.
         time_point start = {};               ///< The time until the first run_due().
         std::size_t reserve = 0;             ///< Timers that can be pending without an allocation.
-        std::size_t max_timers = unlimited;  ///< Scheduling more gives an empty id.
+        std::size_t max_timers = unlimited;  ///< Scheduling more returns an empty id.
     };
 
     /// A snapshot, for dashboards and tests.
@@ -84,7 +84,7 @@ public:
     /// std::bad_alloc.
     explicit local_timers(const options& opts);
 
-    /// Drops what is pending.  May be called from a callback.
+    /// Drops pending timers.  May be called from a callback.
     ~local_timers();
 
     local_timers(const local_timers&) = delete;
@@ -104,7 +104,7 @@ public:
         return schedule_at(deadline_after(now(), delay), std::move(fn));
     }
 
-    /// Runs `fn` somewhere in [earliest, latest], where it meets other timers with slack.
+    /// Runs `fn` at a time in [earliest, latest] that timers with slack share.
     timer_id schedule_between(time_point earliest, time_point latest, callback fn);
 
     /// Runs `fn` every `period`, at first one period from now(), until it is cancelled.  The period
@@ -125,30 +125,30 @@ public:
     /// Gives a pending timer a new deadline; the id stays.
     reschedule_result reschedule(timer_id id, time_point deadline) noexcept;
 
-    /// How long until the timer is due: 0 if it is due, `duration::max()` for never and for what a
-    /// duration cannot say; nothing if it is running or over.
+    /// How long until the timer is due: 0 if it is due, `duration::max()` for never and where a
+    /// duration would overflow; nothing if it is running or over.
     [[nodiscard]] std::optional<duration> remaining(timer_id id) const noexcept;
 
-    /// Moves time to `now` and runs what is due, at most `budget` callbacks.  Returns how many; if
+    /// Moves time to `now` and runs due timers, at most `budget` callbacks.  Returns how many; if
     /// that is `budget`, more may be due.  Called from a callback it does nothing and returns 0.
     std::size_t run_due(time_point now, std::size_t budget = no_budget);
 
-    /// A time not after the next deadline, what to sleep until; `never` if nothing is pending.
+    /// A time not after the next deadline, to sleep until; `never` if nothing is pending.
     [[nodiscard]] time_point next_bound() const noexcept;
 
     /// The next deadline, exactly, as rounded up to the resolution; `never` if nothing is pending.
     [[nodiscard]] time_point next_expiry() const noexcept;
 
-    /// The latest time told.
+    /// The latest time passed to run_due().
     [[nodiscard]] time_point now() const noexcept;
 
     [[nodiscard]] std::size_t size() const noexcept;  ///< Timers pending.
 
-    /// Drops what is pending, and the further runs of a periodic timer that is running.  What the
-    /// destructors of the callbacks schedule meanwhile is not dropped.
+    /// Drops pending timers, and the further runs of a periodic timer that is running.  Timers that
+    /// the destructors of the callbacks schedule meanwhile are not dropped.
     void clear() noexcept;
 
-    /// Gives memory that no timer uses back to the system.
+    /// Returns memory that no timer uses to the system.
     void trim() noexcept;
 
     [[nodiscard]] counters stats() const noexcept;

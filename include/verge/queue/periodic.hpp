@@ -1,7 +1,7 @@
-// verge/queue/periodic.hpp -- when a periodic timer runs next, and what becomes of missed ticks.
+// verge/queue/periodic.hpp -- the next deadline of a periodic timer, and policies for missed ticks.
 //
 //     const verge::period_step step = verge::next_period(timer.deadline(), 20, now, policy);
-//     wheel.arm_next(timer, step.next);    // in the timer's callback: made up for, in its order
+//     wheel.arm_next(timer, step.next);    // in the timer's callback: keeps deadline order
 
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace verge {
 
-/// What a periodic timer does about the ticks that it came too late for.
+/// What a periodic timer does about missed ticks.
 enum class missed_ticks : std::uint8_t {
-    burst,  ///< Makes up for them, one run each, as fast as it can; the phase is kept.
+    burst,  ///< Runs once for each of them, as fast as it can; the phase is kept.
     delay,  ///< Drops them and starts a new phase: the next run is a full period from now.
     skip,   ///< Drops them and keeps the phase: the next run is the first tick not yet missed.
 };
 
-/// The next deadline of a periodic timer, and how many of its ticks were dropped on the way.
+/// The next deadline of a periodic timer, and how many of its ticks were dropped.
 struct period_step {
     tick next;
     tick dropped;

@@ -1,4 +1,4 @@
-// verge/queue/timer_heap.hpp -- an indexed 4-ary heap of timers, for clocks that are not ticks.
+// verge/queue/timer_heap.hpp -- an indexed 4-ary heap of timers, for keys that are not ticks.
 //
 //     struct event : verge::heap_timer<double> { ... };           // simulated seconds
 //     verge::timer_heap<event> agenda(0.0);
@@ -28,7 +28,7 @@
 
 namespace verge {
 
-/// What a heap needs to know about a key beside its order.  Specialize it for a key of your own.
+/// What a heap needs to know about a key besides its order.  Specialize it for your own key type.
 template <class Key>
 struct timer_key_traits {
     /// Whether a timer armed for this key is never due.
@@ -39,15 +39,15 @@ struct timer_key_traits {
         return now + delay;
     }
 
-    /// Where in [earliest, latest] a timer with slack goes.
+    /// The key in [earliest, latest] for a timer with slack.
     static constexpr Key in_range(const Key&, const Key& latest) { return latest; }
 
-    /// `now`, or the last key that can be due if `now` is never.
+    /// `now`, or the largest key that can be due if `now` is never.
     static constexpr Key as_now(const Key& now) { return now; }
 };
 
-/// Ticks: never_tick never comes, sums saturate, slack goes to the roundest tick.  A negative delay
-/// is none.
+/// Ticks: never_tick is never due, sums saturate, slack goes to the roundest tick.  A negative
+/// delay counts as 0.
 template <>
 struct timer_key_traits<tick> {
     static constexpr bool is_never(tick key) noexcept { return key == never_tick; }
@@ -61,8 +61,8 @@ struct timer_key_traits<tick> {
     static constexpr tick as_now(tick now) noexcept { return is_never(now) ? now - 1 : now; }
 };
 
-/// Floating point: infinity never comes, and neither does NaN.  A "now" that is NaN is before all
-/// times, so that telling it changes nothing.
+/// Floating point: infinity and NaN are never due.  A "now" that is NaN counts as the lowest time,
+/// so that advancing to it changes nothing.
 template <std::floating_point Key>
 struct timer_key_traits<Key> {
     static constexpr bool is_never(Key key) noexcept {
@@ -77,7 +77,7 @@ struct timer_key_traits<Key> {
     }
 };
 
-/// Time points: max() never comes, and sums stop there.  A negative delay is none.
+/// Time points: max() is never due, and sums saturate there.  A negative delay counts as 0.
 template <class Clock, class Duration>
 struct timer_key_traits<std::chrono::time_point<Clock, Duration>> {
     using key = std::chrono::time_point<Clock, Duration>;
@@ -87,8 +87,8 @@ struct timer_key_traits<std::chrono::time_point<Clock, Duration>> {
         if (delay < Duration::zero()) return now;
         return now + delay;
     }
-    // In other units: rounded up, and hours::max() need not fit into the key's.  A long double
-    // holds every 64-bit count.
+    // A delay in other units is rounded up, and saturates: hours::max() may not fit into the key's
+    // units.  A long double holds every 64-bit count.
     template <class Rep, class Period>
     static constexpr key after(key now, std::chrono::duration<Rep, Period> delay) noexcept {
         using wide = std::chrono::duration<long double, typename Duration::period>;
@@ -102,7 +102,7 @@ struct timer_key_traits<std::chrono::time_point<Clock, Duration>> {
     }
 };
 
-/// Time points that count in floating point: as floating point.  A negative delay is none.
+/// Time points with a floating-point count: as floating point.  A negative delay counts as 0.
 template <class Clock, class Duration>
 requires std::floating_point<typename Duration::rep>
 struct timer_key_traits<std::chrono::time_point<Clock, Duration>> {
@@ -121,12 +121,12 @@ struct timer_key_traits<std::chrono::time_point<Clock, Duration>> {
     }
 };
 
-namespace detail {
+namespace detail::queue {
 
 template <class Key>
 class heap_core;
 
-}  // namespace detail
+}  // namespace detail::queue
 
 /// The part of a timer that a timer_heap tracks: derive from it, or embed one.
 ///
@@ -143,28 +143,28 @@ public:
     heap_timer(const heap_timer&) = delete;
     heap_timer& operator=(const heap_timer&) = delete;
 
-    /// Whether it stands in a queue.
+    /// Whether it is in a queue.
     [[nodiscard]] bool armed() const noexcept { return queue_ != nullptr; }
 
     /// The key it was last armed for.  A deadline in the past counts as the queue's now.
     [[nodiscard]] Key deadline() const { return deadline_; }
 
 private:
-    friend class detail::heap_core<Key>;
+    friend class detail::queue::heap_core<Key>;
 
     Key deadline_{};
     std::uint64_t order_ = 0;  // of arming: equal deadlines fire in this order
     std::size_t index_ = 0;    // its place in the heap's array
-    detail::heap_core<Key>* queue_ = nullptr;
+    detail::queue::heap_core<Key>* queue_ = nullptr;
 };
 
-namespace detail {
+namespace detail::queue {
 
 // Invariants (check() verifies them)
-//   H1  entry i is not before its parent (i - 1) / 4, by (deadline, order).
-//   H2  entry i's timer has index i, that deadline, and belongs to this heap.
-//   H3  what an advance arms for now or before has deadline == now_ and a later order than all that
-//       was armed before: it stands behind them, and the advance stops in front of it.
+//   H1  Entry i is not before its parent (i - 1) / 4, by (deadline, order).
+//   H2  Entry i's timer has index i, that deadline, and belongs to this heap.
+//   H3  A timer armed during an advance for now or before has deadline == now_ and a later order
+//       than all timers armed before: it stands behind them, and the advance stops before it.
 template <class Key>
 class heap_core {
 public:
@@ -279,10 +279,10 @@ private:
         timer* owner;
     };
 
-    // Lives on the stack of advance(), and outlives the heap if a callback destroys that.
+    // Lives on the stack of advance(), and outlives the heap if a callback destroys it.
     struct advance_scope {
-        // g++ 12 takes it for a pointer left behind: the destructor takes it back, if there is a
-        // heap to take it from.
+        // g++ 12 warns of a dangling pointer; but the destructor resets it, if the heap still
+        // exists.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdangling-pointer"
@@ -303,7 +303,7 @@ private:
         bool heap_gone = false;
     };
 
-    // never sorts last, also a NaN that compares with nothing.
+    // never sorts last, and so does NaN, which is not ordered by <.
     static bool before(const entry& a, const entry& b) {
         if (a.deadline < b.deadline) return true;
         if (b.deadline < a.deadline) return false;
@@ -361,7 +361,7 @@ private:
     advance_scope* running_ = nullptr;
 };
 
-}  // namespace detail
+}  // namespace detail::queue
 
 /// An ordered set of timers that the user owns, with the guarantees of timing_wheel.
 ///
@@ -391,8 +391,8 @@ public:
         core_.arm(timer, traits::after(core_.now(), delay));
     }
 
-    /// Arms the timer somewhere in [earliest, latest]: ticks at the roundest, other keys at
-    /// `latest`.  A timer armed here for a key in that range is left as it is.
+    /// Arms the timer in [earliest, latest]: ticks at the roundest, other keys at `latest`.  A
+    /// timer already armed here for a key in that range is not changed.
     void arm_in_range(T& timer, key_type earliest, const key_type& latest) {
         if (core_.owns(timer) && !(timer.deadline() < earliest) && !(latest < timer.deadline())) {
             return;
@@ -420,7 +420,7 @@ public:
     [[nodiscard]] std::optional<key_type> next_bound() const { return core_.next_expiry(); }
     [[nodiscard]] std::optional<key_type> next_expiry() const { return core_.next_expiry(); }
 
-    /// The latest time told.
+    /// The latest time passed to advance().
     [[nodiscard]] key_type now() const { return core_.now(); }
 
     /// How many timers are armed here, those that are never due included.
@@ -430,8 +430,8 @@ public:
     /// Disarms all.
     void clear() noexcept { core_.clear(); }
 
-    /// Disarms some armed timer and returns it, or nullptr if there is none.  O(1).  The way to
-    /// empty a queue whose timers own something, without walking it while it changes.
+    /// Disarms some armed timer and returns it, or nullptr if there is none.  O(1).  Call it
+    /// repeatedly to empty a queue whose timers own something.
     [[nodiscard]] T* take_any() noexcept { return static_cast<T*>(core_.take_any()); }
 
     /// Calls visit(const T&) for each armed timer, in no promised order.
@@ -447,7 +447,7 @@ public:
 private:
     using traits = timer_key_traits<key_type>;
 
-    detail::heap_core<key_type> core_;
+    detail::queue::heap_core<key_type> core_;
 };
 
 }  // namespace verge

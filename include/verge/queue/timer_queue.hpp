@@ -1,6 +1,6 @@
-// verge/queue/timer_queue.hpp -- what timing_wheel and timer_heap have in common, as a concept.
+// verge/queue/timer_queue.hpp -- the concept that timing_wheel and timer_heap model.
 //
-// Write code against it to choose the queue later.  The meaning of each operation stands in
+// Write generic code against it to choose the queue later.  Each operation is specified in
 // verge/queue/timing_wheel.hpp; one set of tests runs on both.
 
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace verge {
 
-/// An ordered set of intrusive timers, driven by the time that the caller tells it.
+/// An ordered set of intrusive timers, driven by the time that the caller passes.
 template <class Q>
 concept timer_queue = requires(Q& queue, const Q& const_queue, typename Q::timer_type& timer,
                                const typename Q::key_type& key,

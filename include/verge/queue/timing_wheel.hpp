@@ -8,11 +8,11 @@
 //     wheel.advance(now, [](grenade& g) { g.explode(); });        // in the user's own loop
 //
 // It is built for time-outs: timers that are armed in great numbers and nearly all cancelled.  Arm
-// and cancel touch a few words, whatever the number of timers; a timer that fires is filed again
-// at most once a level on its way (about twice at 1 ms ticks, five or six times at 1 ns).  It is
-// exact: no timer fires a tick early or late, at any distance up to 2^64 - 2 ticks.
+// and cancel touch a few words, whatever the number of timers; a timer that fires is cascaded at
+// most once per level (about twice at 1 ms ticks, five or six times at 1 ns).  It is exact: no
+// timer fires a tick early or late, at any distance up to 2^64 - 2 ticks.
 //
-// Not the right tool when a user's clock does not count integers (use timer_heap), nor from several
+// Not the right tool when the clock does not count integers (use timer_heap), nor from several
 // threads at once (use timer_service or timer_thread).
 //
 // How it works: verge/queue/detail/wheel_core.hpp and docs/design/timing_wheel.md.
@@ -38,13 +38,13 @@ namespace verge {
 ///                             next advance.
 ///   RearmInCallbackWaitsForTheNextAdvance   a timer armed by a callback for now or before fires on
 ///                             the next advance, so no timer can make an advance endless.
-///   TimeGoingBackwardsIsIgnored   advance(earlier) acts as advance(the latest time told).
+///   TimeGoingBackwardsIsIgnored   advance(earlier) acts as advance(now()).
 ///   NeverNeverFires           a timer armed for never_tick is armed, counted, and never due.
 ///   CallbackMayDoAnything     a callback may arm, cancel and destroy timers, itself included,
 ///                             clear() the queue and destroy it.
 ///   SurvivesAThrowingCallback the exception leaves advance(); what was not fired stays armed.
 ///   DestroyedTimerIsCancelled and so are all timers of a queue that is destroyed.
-///   AdvanceOverAnySpanIsCheap a span costs the levels and the timers met, not its ticks.
+///   AdvanceOverAnySpanIsCheap a span costs O(levels + timers met), not O(ticks).
 ///
 /// Thread safety: none; one thread at a time.
 /// Exceptions: nothing throws but what a callback throws.  Nothing allocates.
@@ -68,24 +68,24 @@ public:
         core_.arm(timer, tick_after(core_.now(), delay));
     }
 
-    /// The same for a signed delay: a negative one is none.
+    /// The same for a signed delay: a negative one counts as 0.
     template <std::signed_integral Delay>
     void arm_after(T& timer, Delay delay) noexcept {
         core_.arm(timer, tick_after(core_.now(), delay));
     }
 
     /// Arms the timer for the roundest tick in [earliest, latest], so that timers with slack share
-    /// wake-ups.  A timer armed here for a tick in that range is left as it is.  If
-    /// latest < earliest, `earliest` counts.
+    /// wake-ups.  A timer already armed here for a tick in that range is not changed.  If
+    /// latest < earliest, it is armed for `earliest`.
     void arm_in_range(T& timer, tick earliest, tick latest) noexcept {
         if (core_.owns(timer) && timer.deadline() >= earliest && timer.deadline() <= latest) return;
         if (earliest < core_.now()) earliest = core_.now();
         core_.arm(timer, roundest_tick(earliest, latest));
     }
 
-    /// As arm_at, for a periodic timer inside its own callback: a deadline after the one that fires
-    /// at this moment may fire in this same advance, in its order.  So a timer that came late can
-    /// make up for what it missed; it cannot make an advance endless.
+    /// As arm_at, for a periodic timer inside its own callback: a deadline after the one that is
+    /// firing may fire in the same advance, in deadline order.  So a late timer can catch up on its
+    /// missed ticks; it cannot make an advance endless.
     void arm_next(T& timer, tick deadline) noexcept { core_.arm_next(timer, deadline); }
 
     /// Disarms the timer.  Returns false if it was not armed here: harmless.
@@ -105,15 +105,15 @@ public:
             now, [&fire](wheel_timer& timer) { fire(static_cast<T&>(timer)); }, budget);
     }
 
-    /// A tick not after the next deadline, and equal to it unless a timer was cancelled since, or
-    /// tens of thousands come next: what a driver sleeps on.  None when nothing will ever fire.
-    /// O(1).
+    /// A lower bound of the next deadline, for a driver to sleep until.  It is exact unless the
+    /// first timer of a slot was cancelled, or a slot of tens of thousands is being pre-cascaded.
+    /// None when nothing will ever fire.  O(1).
     [[nodiscard]] std::optional<tick> next_bound() const noexcept { return core_.next_bound(); }
 
-    /// The next deadline, exactly.  Looks through the first slot in use if its least is not known.
+    /// The next deadline, exactly.  Walks the first slot in use if its minimum is not known.
     [[nodiscard]] std::optional<tick> next_expiry() const noexcept { return core_.next_expiry(); }
 
-    /// The latest time told.
+    /// The latest time passed to advance().
     [[nodiscard]] tick now() const noexcept { return core_.now(); }
 
     /// How many timers are armed here, those for never_tick included.
@@ -123,8 +123,8 @@ public:
     /// Disarms all.
     void clear() noexcept { core_.clear(); }
 
-    /// Disarms some armed timer and returns it, or nullptr if there is none.  O(1).  The way to
-    /// empty a queue whose timers own something, without walking it while it changes.
+    /// Disarms some armed timer and returns it, or nullptr if there is none.  O(1).  Call it
+    /// repeatedly to empty a queue whose timers own something.
     [[nodiscard]] T* take_any() noexcept { return static_cast<T*>(core_.take_any()); }
 
     /// Calls visit(const T&) for each armed timer, in no promised order.  The wheel must not change
@@ -138,9 +138,9 @@ public:
     [[nodiscard]] const char* check() const noexcept { return core_.check(); }
 
 private:
-    friend struct detail::wheel_access;
+    friend struct detail::queue::wheel_access;
 
-    detail::wheel_core core_;
+    detail::queue::wheel_core core_;
 };
 
 }  // namespace verge

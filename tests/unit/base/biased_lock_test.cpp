@@ -36,7 +36,7 @@ struct watched_platform : bias_platform {
 };
 
 using watched_lock = basic_biased_lock<watched_platform>;
-constexpr int first_patience = 1 << watched_platform::patience;
+constexpr int first_threshold = 1 << watched_platform::threshold;
 
 template <class Lock>
 void take(Lock& lock, int times = 1) {
@@ -69,22 +69,22 @@ protected:
 };
 
 TEST_F(BiasedLock, LeansToAThreadThatTakesItManyTimesInARow) {
-    take(lock_, first_patience);  // the first of them is not in a row yet
+    take(lock_, first_threshold);  // the first of them is not in a row yet
     EXPECT_EQ(fences_for_another(), 0);
-    take(lock_, first_patience + 1);
+    take(lock_, first_threshold + 1);
     EXPECT_EQ(fences_for_another(), 1);
     EXPECT_EQ(fences_for_another(), 0) << "it was taken back";
 }
 
 TEST_F(BiasedLock, AnotherThreadInBetweenBeginsTheCountAnew) {
     for (int round = 0; round < 4; ++round) {
-        take(lock_, first_patience);
+        take(lock_, first_threshold);
         EXPECT_EQ(fences_for_another(), 0);
     }
 }
 
 TEST_F(BiasedLock, WhoTakesItBackWaitsForTheOwner) {
-    take(lock_, first_patience + 1);
+    take(lock_, first_threshold + 1);
     std::atomic<bool> entered{false};
     lock_.lock();
     std::thread other([&] {
@@ -104,7 +104,7 @@ TEST_F(BiasedLock, WhoTakesItBackWaitsForTheOwner) {
 }
 
 TEST_F(BiasedLock, WhatIsTakenBackAtOnceComesBackLater) {
-    int needed = first_patience;
+    int needed = first_threshold;
     for (int round = 0; round < 3; ++round) {
         take(lock_, needed);
         EXPECT_EQ(fences_for_another(), 0) << needed;
@@ -116,30 +116,30 @@ TEST_F(BiasedLock, WhatIsTakenBackAtOnceComesBackLater) {
 
 TEST_F(BiasedLock, WhatLastedComesBackAsSoonAsBefore) {
     for (int round = 0; round < 3; ++round) {
-        take(lock_, first_patience + 1);
+        take(lock_, first_threshold + 1);
         watched_platform::time += watched_platform::worthwhile;
         EXPECT_EQ(fences_for_another(), 1);
     }
 }
 
 TEST_F(BiasedLock, DoesNotLeanToAnotherWhileTheLastOwnerMayBeOnItsWay) {
-    take(lock_, first_patience + 1);
+    take(lock_, first_threshold + 1);
     // This thread has not been here since: for all that the lock knows it still tries.
     in_another_thread([&] {
-        take(lock_, 4 * first_patience);
+        take(lock_, 4 * first_threshold);
         EXPECT_EQ(fences_for_another(), 0);
     });
     take(lock_);
     in_another_thread([&] {
-        take(lock_, 8 * first_patience);
+        take(lock_, 8 * first_threshold);
         EXPECT_EQ(fences_for_another(), 1);
     });
 }
 
 TEST_F(BiasedLock, LeansToAnotherWhenTheLastOwnerHasEnded) {
-    in_another_thread([&] { take(lock_, first_patience + 1); });
+    in_another_thread([&] { take(lock_, first_threshold + 1); });
     watched_platform::time += watched_platform::worthwhile;
-    take(lock_, first_patience + 1);
+    take(lock_, first_threshold + 1);
     EXPECT_EQ(watched_platform::fences, 1);
     EXPECT_EQ(fences_for_another(), 1);
 }
@@ -147,7 +147,7 @@ TEST_F(BiasedLock, LeansToAnotherWhenTheLastOwnerHasEnded) {
 // A thread of the child that comes by would else be told that the owner, whom the kernel knows by
 // another number there, has ended.
 TEST_F(BiasedLock, InAForkedChildTheForkingThreadIsAnother) {
-    take(lock_, first_patience + 1);
+    take(lock_, first_threshold + 1);
     const unsigned own = thread_number();
     const pid_t child = ::fork();
     if (child == 0) {
@@ -163,7 +163,7 @@ TEST_F(BiasedLock, InAForkedChildTheForkingThreadIsAnother) {
 }
 
 TEST_F(BiasedLock, ANumberThatSeveralThreadsMayHaveGetsNoBias) {
-    for (int i = 0; i < 4 * first_patience; ++i) {
+    for (int i = 0; i < 4 * first_threshold; ++i) {
         lock_.lock_as(shared_number);
         lock_.unlock();
     }
@@ -172,19 +172,19 @@ TEST_F(BiasedLock, ANumberThatSeveralThreadsMayHaveGetsNoBias) {
 
 TEST_F(BiasedLock, WithoutTheKernelsFenceItLeansToNobody) {
     watched_platform::fence_works = false;
-    take(lock_, 4 * first_patience);
+    take(lock_, 4 * first_threshold);
     EXPECT_EQ(fences_for_another(), 0);
 }
 
 TEST_F(BiasedLock, LeftOutItLeansToWhoeverComes) {
-    lock_.leave_out();
+    lock_.disable();
     watched_platform::fence_works = false;
     for (int round = 0; round < 3; ++round) {
         take(lock_);
-        EXPECT_TRUE(lock_.leans_to(thread_number()));
+        EXPECT_TRUE(lock_.is_biased_to(thread_number()));
         in_another_thread([&] {
             take(lock_);
-            EXPECT_TRUE(lock_.leans_to(thread_number()));
+            EXPECT_TRUE(lock_.is_biased_to(thread_number()));
         });
     }
     EXPECT_EQ(watched_platform::fences, 0);
@@ -236,7 +236,7 @@ bool forbid_membarrier() {
 // Ends the program: with 0 if all is well, with 77 where there is no seccomp.
 [[noreturn]] void take_back_in_a_sandbox() {
     biased_lock lock;
-    take(lock, first_patience + 1);
+    take(lock, first_threshold + 1);
     if (!forbid_membarrier()) ::_exit(77);
     std::atomic<bool> entered{false};
     lock.lock();
@@ -250,7 +250,7 @@ bool forbid_membarrier() {
     if (entered) ::_exit(1);
     lock.unlock();
     other.join();
-    take(lock, 4 * first_patience);
+    take(lock, 4 * first_threshold);
     in_another_thread([&] { take(lock); });
     ::_exit(entered ? 0 : 2);
 }

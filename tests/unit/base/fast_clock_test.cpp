@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 namespace verge::detail {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <gtest/gtest.h>
-#include <signal.h>
 
 namespace verge {
 namespace {

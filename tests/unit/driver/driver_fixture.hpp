@@ -67,7 +67,7 @@ bool eventually(Condition&& condition) {
 }
 
 // Something that happens once.
-class event {
+class occurrence {
 public:
     void set() {
         const std::lock_guard hold(lock_);
@@ -152,7 +152,7 @@ private:
     std::vector<pid_t> threads_;
     std::vector<long> before_;
     long others_before_ = 0;
-    event over_;
+    occurrence over_;
     std::atomic<pid_t> tid_{0};
     std::thread other_;
 };

@@ -1,4 +1,5 @@
 #include "unit/driver/driver_fixture.hpp"
+#include <verge/base/detail/kernel.hpp>
 #include <verge/driver/reactor.hpp>
 
 #include <cerrno>
@@ -18,44 +19,46 @@
 namespace verge {
 namespace {
 
-struct refusing_system : reactor_system {
+struct refusing_kernel : detail::kernel {
     bool refuse_timerfd = false;
     bool refuse_pwait2 = false;
     int cancelled_reads = 0;
     std::atomic<int> alarms_set{0};
     int alarm_fd = -1;
-    std::vector<time_point> ends;  // of wait_ms, that has a limit
+    std::vector<time_point> ends;  // of epoll_wait, that has a limit
 
-    int timer_fd(int clock) noexcept override {
+    int timerfd_create(int clock, int flags) noexcept override {
         if (refuse_timerfd) {
             errno = EMFILE;
             return -1;
         }
-        const int fd = reactor_system::timer_fd(clock);
+        const int fd = kernel::timerfd_create(clock, flags);
         if (clock != CLOCK_MONOTONIC) alarm_fd = fd;
         return fd;
     }
-    int set_timer(int fd, int flags, const itimerspec& when) noexcept override {
+    int timerfd_settime(int fd, int flags, const itimerspec* to,
+                        itimerspec* before) noexcept override {
         if (fd == alarm_fd) ++alarms_set;
-        return reactor_system::set_timer(fd, flags, when);
+        return kernel::timerfd_settime(fd, flags, to, before);
     }
-    long read_ticks(int fd) noexcept override {
-        const long result = reactor_system::read_ticks(fd);
-        if (cancelled_reads == 0) return result;
+    ssize_t read(int fd, void* data, std::size_t size) noexcept override {
+        const ssize_t result = kernel::read(fd, data, size);
+        if (fd != alarm_fd || cancelled_reads == 0) return result;
         --cancelled_reads;
         errno = ECANCELED;
         return -1;
     }
-    int wait(int epoll, epoll_event* events, int room, const timespec* limit) noexcept override {
+    int epoll_pwait2(int epoll, epoll_event* events, int room,
+                     const timespec* limit) noexcept override {
         if (refuse_pwait2) {
             errno = ENOSYS;
             return -1;
         }
-        return reactor_system::wait(epoll, events, room, limit);
+        return kernel::epoll_pwait2(epoll, events, room, limit);
     }
-    int wait_ms(int epoll, epoll_event* events, int room, int limit) noexcept override {
+    int epoll_wait(int epoll, epoll_event* events, int room, int limit) noexcept override {
         if (limit > 0) ends.push_back(now() + std::chrono::milliseconds(limit));
-        return reactor_system::wait_ms(epoll, events, room, limit);
+        return kernel::epoll_wait(epoll, events, room, limit);
     }
 };
 
@@ -151,9 +154,10 @@ TEST(Reactor, ACancelledTimerDoesNotExpire) {
 
 TEST(Reactor, EarlierDeadlineEndsTheWait) {
     for (const bool refuse : {false, true}) {
-        refusing_system system;
+        refusing_kernel system;
         system.refuse_timerfd = refuse;
-        reactor r({.system = &system});
+        const detail::replaced_kernel scope(system);
+        reactor r;
         r.arm(now() + 1h, [] {});
         std::atomic<pid_t> tid = 0;
         std::atomic<bool> fired = false;
@@ -199,18 +203,20 @@ TEST(Reactor, WaitsNoLongerThanAsked) {
 }
 
 TEST(Reactor, WorksWithoutTimerfd) {
-    refusing_system system;
+    refusing_kernel system;
     system.refuse_timerfd = true;
-    reactor r({.system = &system});
+    const detail::replaced_kernel scope(system);
+    reactor r;
     expect_expires_on_time(r, 300us);
     EXPECT_EQ(r.stats().timer_sets, 0U);
 }
 
 TEST(Reactor, WorksWithoutTimerfdAndPwait2) {
-    refusing_system system;
+    refusing_kernel system;
     system.refuse_timerfd = true;
     system.refuse_pwait2 = true;
-    reactor r({.system = &system});
+    const detail::replaced_kernel scope(system);
+    reactor r;
     expect_expires_on_time(r, 100'500us);
     system.ends.clear();
     const time_point far = now() + 1h + 500us;
@@ -388,8 +394,9 @@ TEST(Reactor, AnAlarmThatNanosecondsCannotHoldDoesNotGoOff) {
 }
 
 TEST(Reactor, AChangeOfDateIsToldAndWatchedForAgain) {
-    refusing_system system;
-    reactor r({.system = &system});
+    refusing_kernel system;
+    const detail::replaced_kernel scope(system);
+    reactor r;
     counting_watcher watcher;
     r.watch(alarm_clock::realtime, &watcher);
     system.cancelled_reads = 1;  // as the kernel answers when the date was set
@@ -399,9 +406,10 @@ TEST(Reactor, AChangeOfDateIsToldAndWatchedForAgain) {
 }
 
 TEST(Reactor, AnAlarmOfARefusedClockIsRefused) {
-    refusing_system system;
+    refusing_kernel system;
     system.refuse_timerfd = true;
-    reactor r({.system = &system});
+    const detail::replaced_kernel scope(system);
+    reactor r;
     EXPECT_FALSE(r.set_alarm(alarm_clock::boottime, 1s));
 }
 

@@ -163,11 +163,11 @@ TEST_F(TimerService, TrimKeepsWhatIsPendingAndGivesTheRestBack) {
 // What another thread does to a timer between the steps of a cancel_and_wait().
 struct interrupted_platform : service_platform {
     static inline std::function<void()> interruption;
-    struct running_scope : detail::running_scope {
-        using detail::running_scope::running_scope;
+    struct running_scope : detail::driver::running_scope {
+        using detail::driver::running_scope::running_scope;
         static bool inside_timer(timer_id id) {
             if (interruption) std::exchange(interruption, nullptr)();
-            return detail::running_scope::inside_timer(id);
+            return detail::driver::running_scope::inside_timer(id);
         }
     };
 };
@@ -187,12 +187,12 @@ TEST(TimerServiceSteps, ATimerMayEndAndItsMemoryBeTrimmedUnderACancelAndWait) {
     EXPECT_EQ(timers.cancel_and_wait(id), cancel_result::gone);
 }
 
-// A lock that tells whether it was left out.
+// A lock that counts how often it was disabled.
 struct watched_lock : detail::biased_lock {
-    static inline int left_out = 0;
-    void leave_out() noexcept {
-        ++left_out;
-        detail::biased_lock::leave_out();
+    static inline int disabled = 0;
+    void disable() noexcept {
+        ++disabled;
+        detail::biased_lock::disable();
     }
 };
 struct watched_lock_platform : service_platform {
@@ -203,9 +203,9 @@ TEST(TimerServiceLocks, AreLeftOutIfNobodyMeets) {
     bell nobody;
     using service = basic_timer_service<callback, watched_lock_platform>;
     const service locked(nobody, {.shards = 3});
-    EXPECT_EQ(watched_lock::left_out, 0);
+    EXPECT_EQ(watched_lock::disabled, 0);
     service timers(nobody, {.shards = 3, .locks = false});
-    EXPECT_EQ(watched_lock::left_out, 3);
+    EXPECT_EQ(watched_lock::disabled, 3);
     int ran = 0;
     timers.arm(at(1ns), [&] { ++ran; });
     timer_id theirs;

@@ -758,7 +758,7 @@ TEST_F(TimerService, WaitsUntilNoCallbackIsRunning) {
     }
     ASSERT_EQ(running.size(), 2U);
     std::atomic<int> ended{0};
-    event idle;
+    occurrence idle;
     std::thread waiter([&] {
         timers_->wait_idle();
         EXPECT_EQ(ended, 2);
@@ -776,7 +776,7 @@ TEST_F(TimerService, WaitsUntilNoCallbackIsRunning) {
 TEST_F(TimerService, ARunThatComesAgainIsNotRunning) {
     const timer_id id = timers_->arm(at(10ns), note(1));
     const auto timer = timers_->begin(collect(10ns).at(0));
-    event idle;
+    occurrence idle;
     std::atomic<pid_t> waiting{0};
     std::thread waiter([&] {
         waiting = ::gettid();
@@ -804,7 +804,7 @@ TEST_F(TimerService, CancelAndWaitWaitsForTheEnd) {
         ASSERT_EQ(batch.size(), 2U);
         const auto second = timers_->begin(batch[1]);
         const auto first = timers_->begin(batch[0]);
-        event about_to_wait;
+        occurrence about_to_wait;
         std::thread waiter([&] {
             about_to_wait.set();
             EXPECT_EQ(timers_->cancel_and_wait(id), cancel_result::gone);

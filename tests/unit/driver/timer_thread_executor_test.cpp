@@ -53,7 +53,7 @@ TEST(TimerThreadExecutor, ASlowCallbackDelaysNoOther) {
     timers.schedule_after(0ns, slow.wait_here());
     ASSERT_TRUE(slow.entered());
     for (int i = 0; i < 10; ++i) {
-        event fired;
+        occurrence fired;
         timers.schedule_after(i * 100us, [&] { fired.set(); });
         EXPECT_TRUE(fired.wait()) << "it waits for the slow one";
     }
@@ -335,7 +335,7 @@ TEST(TimerThreadExceptions, GoToTheHandlerAndDelayNoOther) {
 
 TEST(TimerThreadExceptions, AHandlerMayStop) {
     timer_thread* owner = nullptr;
-    event stopped;
+    occurrence stopped;
     timer_thread timers({.on_exception = [&](std::exception_ptr) {
         owner->stop();
         stopped.set();
@@ -352,7 +352,7 @@ TEST(TimerThreadExceptionsDeathTest, WithoutAHandlerTheyTerminate) {
         {
             timer_thread timers;
             timers.schedule_after(0ns, [] { throw std::runtime_error("nobody catches it"); });
-            event forever;
+            occurrence forever;
             static_cast<void>(forever.wait());
         },
         "nobody catches it");
@@ -360,7 +360,7 @@ TEST(TimerThreadExceptionsDeathTest, WithoutAHandlerTheyTerminate) {
         {
             timer_thread timers({.run_on = [](callback) { throw std::runtime_error("refused"); }});
             timers.schedule_after(0ns, [] {});
-            event forever;
+            occurrence forever;
             static_cast<void>(forever.wait());
         },
         "refused");

@@ -123,8 +123,8 @@ public:
     void open() { opened_.set(); }
 
 private:
-    event entered_;
-    event opened_;
+    occurrence entered_;
+    occurrence opened_;
 };
 
 // The timer thread's number in /proc.  For timer threads that run callbacks themselves.

@@ -102,7 +102,7 @@ TEST(TimerThreadStop, WaitsForACallbackThatIsRunning) {
 }
 
 TEST(TimerThreadStop, FromInsideACallback) {
-    event stopped;
+    occurrence stopped;
     gate busy;
     timer_thread timers;
     std::atomic<int> alive{0};
@@ -142,7 +142,7 @@ TEST(TimerThreadStop, FromTheDestructorOfACallback) {
     thread_pool pool(1);
     for (const bool elsewhere : {false, true}) {
         timer_thread timers({.run_on = elsewhere ? pool.run_on() : nullptr});
-        event stopped;
+        occurrence stopped;
         timers.schedule_after(0ns, [end = at_end([&] {
                                         timers.stop();
                                         stopped.set();
@@ -231,7 +231,7 @@ TEST(TimerThreadStop, TheDestructorOfItsOwnCallbackMayDestroyIt) {
     for (const bool elsewhere : {false, true}) {
         auto timers =
             std::make_shared<timer_thread>(options{.run_on = elsewhere ? pool.run_on() : nullptr});
-        event destroyed;
+        occurrence destroyed;
         gate busy;
         timers->schedule_after(0ns, [end = at_end([&] { destroyed.set(); }), timers,
                                      wait = busy.wait_here()]() mutable { wait(); });
@@ -249,7 +249,7 @@ TEST(TimerThreadStop, ACallbackThatDestroysItWaitsForTheOthers) {
         auto timers = std::make_unique<timer_thread>(options{.run_on = pool.run_on()});
         gate busy;
         std::atomic<bool> other_ended{false};
-        event destroyed;
+        occurrence destroyed;
         std::atomic<pid_t> destroying{0};
         timers->schedule_after(0ns, [&, wait = busy.wait_here()]() mutable {
             wait();
@@ -274,7 +274,7 @@ TEST(TimerThreadStop, HandsNothingOverAfterACallbackHasStoppedIt) {
     for (const bool destroy : {false, true}) {
         std::atomic<bool> over{false};
         std::atomic<int> handed_after{0};
-        event done;
+        occurrence done;
         std::unique_ptr<timer_thread> timers;
         timers = std::make_unique<timer_thread>(options{.run_on = [&](callback work) {
             if (over) ++handed_after;

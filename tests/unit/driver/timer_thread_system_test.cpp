@@ -17,19 +17,18 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <system_error>
 #include <unistd.h>
-
-#include <signal.h>
 
 namespace verge {
 namespace {
@@ -174,7 +173,7 @@ TEST(TimerThreadSystem, AnIdleThreadMakesNoSystemCall) {
 }
 
 TEST(TimerThreadSystem, AnIdleThreadDoesNotWake) {
-    event later;
+    occurrence later;
     timer_thread timers;
     const pid_t tid = thread_of(timers);
     const timer_id id = timers.schedule_after(1h, [] { FAIL(); });
@@ -210,7 +209,7 @@ TEST(TimerThreadSystem, HasOneToAThousandAndTwentyFourShards) {
     EXPECT_THROW(timer_thread({.shards = 1025}), std::invalid_argument);
     for (const std::size_t shards : {1U, 1024U}) {
         timer_thread timers({.shards = shards});
-        event fired;
+        occurrence fired;
         timers.schedule_after(0ns, [&] { fired.set(); });
         EXPECT_TRUE(fired.wait());
     }
@@ -272,7 +271,7 @@ TEST(TimerThreadSystem, IsNotMadeIfAThreadIsRefused) {
             if (token.use_count() != 1) return leaked;
             ::setrlimit(RLIMIT_AS, &old);
             timer_thread timers;
-            event fired;
+            occurrence fired;
             timers.schedule_after(0ns, [&] { fired.set(); });
             return fired.wait() ? fine : not_made_later;
         }),
@@ -424,7 +423,7 @@ TEST(TimerThreadSystem, TellsItsStatisticsByName) {
 // ---- trim ----
 
 TEST(TimerThreadSystem, TrimGivesMemoryBack) {
-    event fired;
+    occurrence fired;
     timer_thread timers;
     std::vector<timer_id> ids;
     for (int i = 0; i < 50'000; ++i)
@@ -447,7 +446,7 @@ TEST(TimerThreadSystem, TrimGivesMemoryBack) {
 
 TEST(TimerThreadSystem, ANegativeSpinIsNone) {
     timer_thread timers({.spin = -1h});
-    event fired;
+    occurrence fired;
     timers.schedule_after(1ms, [&] { fired.set(); });
     EXPECT_TRUE(fired.wait()) << "not an hour late";
 }

@@ -240,7 +240,7 @@ TEST(TimerThread, EarlierDeadlineShortensTheSleep) {
         };
         for (const auto& way : ways) {
             ASSERT_TRUE(falls_asleep(tid));
-            event fired;
+            occurrence fired;
             way([&] { fired.set(); });
             ASSERT_TRUE(fired.wait());
         }
@@ -281,7 +281,7 @@ TEST(TimerThread, NoCallbackAfterDtor) {
     thread_pool pool(2);
     for (int round = 0; round < 200; ++round) {
         over = false;
-        event some_ran;
+        occurrence some_ran;
         {
             timer_thread timers({.run_on = round % 2 == 0 ? nullptr : pool.run_on()});
             for (int i = 0; i < 50; ++i) {
@@ -369,14 +369,14 @@ TEST(TimerThread, AForkedChildGetsEmptyIds) {
                   // TSan allows no new thread in a child.
                   if (detail::has_tsan) return 0;
                   timer_thread own;
-                  event fired;
+                  occurrence fired;
                   if (!own.schedule_after(1ms, [&] { fired.set(); })) return 14;
                   if (!fired.wait()) return 15;
                   // A grandchild is not this child, and not its parent.
                   if (in_child([&]() -> int {
                           if (own.schedule_after(0ns, [] {})) return 1;
                           timer_thread third;
-                          event again;
+                          occurrence again;
                           if (!third.schedule_after(1ms, [&] { again.set(); })) return 2;
                           return again.wait() ? 0 : 3;
                       }) != 0) {
@@ -451,8 +451,8 @@ TEST(TimerThread, APastDeadlineRunsAtOnce) {
 }
 
 TEST(TimerThread, NeverNeverRuns) {
-    event fired;
-    event moved;
+    occurrence fired;
+    occurrence moved;
     timer_thread timers;
     std::vector<timer_id> ids;
     ids.push_back(timers.schedule_at(never, [] { FAIL(); }));
@@ -531,7 +531,7 @@ TEST(TimerThread, RefusesAnEmptyFunction) {
 }
 
 TEST(TimerThread, RefusesMoreThanMaxTimers) {
-    event fired;
+    occurrence fired;
     timer_thread timers({.max_timers = 2});
     const timer_id first = timers.schedule_after(1h, [] {});
     EXPECT_TRUE(timers.schedule_after(1h, [] {}));
@@ -693,7 +693,7 @@ TEST(TimerThread, CancelAndWaitWaitsForTheEnd) {
 }
 
 TEST(TimerThread, CancelAndWaitInsideItsOwnCallbackSaysRunning) {
-    event done;
+    occurrence done;
     timer_thread timers;
     std::atomic<bool> scheduled{false};
     timer_id id;
@@ -720,7 +720,7 @@ TEST(TimerThread, ACallbackMayOwnItsOwnScopedTimer) {
             std::atomic<bool> ready{false};
             scoped_timer idle;
         };
-        event destroyed;
+        occurrence destroyed;
         auto object = std::make_shared<connection>();
         // `end` is destroyed last.
         object->idle = scoped_timer(
@@ -736,7 +736,7 @@ TEST(TimerThread, ACallbackMayOwnItsOwnScopedTimer) {
 TEST(TimerThread, ReschedulesAndKeepsTheId) {
     gate early;
     gate busy;
-    event after;
+    occurrence after;
     timer_thread timers;
     std::atomic<int> runs{0};
     timers.schedule_at(time_point{}, early.wait_here());
@@ -814,7 +814,7 @@ constexpr duration period = 4ms;
 stall stalled(timer_thread& timers, missed_ticks policy) {
     stall result{};
     std::size_t run = 0;
-    event done;
+    occurrence done;
     std::atomic<bool> scheduled{false};
     time_point after{};
     const time_point before = now();

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace verge::detail {
+namespace verge::detail::driver {
 namespace {
 
 using namespace std::chrono_literals;
@@ -66,4 +66,4 @@ TEST(WakeLead, IsNeverNegative) {
 }
 
 }  // namespace
-}  // namespace verge::detail
+}  // namespace verge::detail::driver

@@ -22,9 +22,8 @@
 #include <tuple>
 #include <utility>
 
-#include <sys/socket.h>
-
 #include <signal.h>
+#include <sys/socket.h>
 
 namespace verge {
 namespace {

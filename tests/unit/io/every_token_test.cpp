@@ -23,9 +23,8 @@
 #include <string>
 #include <utility>
 
-#include <sys/socket.h>
-
 #include <signal.h>
+#include <sys/socket.h>
 
 namespace verge {
 namespace {

@@ -276,8 +276,8 @@ TEST(ThreadPool, StopDropsWhatHasNotBegun) {
     std::atomic<int> alive = 0;
     {
         thread_pool pool(1);
-        event begun;
-        event go_on;
+        occurrence begun;
+        occurrence go_on;
         post(pool, [&] {
             begun.set();
             EXPECT_TRUE(go_on.wait());

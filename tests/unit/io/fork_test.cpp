@@ -63,8 +63,8 @@ protected:
         io.restart();
         auto guard = make_work_guard(io);
         runners loop(io, 1);
-        event posted;
-        event rang;
+        occurrence posted;
+        occurrence rang;
         bool ok = loop.sleep();
         post(io, [&] { posted.set(); });
         ok = ok && posted.wait();

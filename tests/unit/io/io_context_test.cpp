@@ -1,6 +1,7 @@
 #define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
 #include "support/failing_new.hpp"
 #include "unit/io/io_fixture.hpp"
+#include <verge/base/detail/kernel.hpp>
 #include <verge/driver/timer_thread.hpp>
 #include <verge/io/executor_work_guard.hpp>
 #include <verge/io/io_context.hpp>
@@ -342,19 +343,19 @@ TEST(IoContextThreads, PostFromOutsideWakesALoopThatSleeps) {
 // The loop looks at the reactor between handlers.  Another thread ends the work at that moment: the
 // handlers that are left run all the same.
 TEST(IoContextThreads, TheEndOfOtherWorkLeavesNoHandlerBehind) {
-    struct : reactor_system {
-        int wait_ms(int epoll, epoll_event* events, int room, int timeout) noexcept override {
+    struct : detail::kernel {
+        int epoll_wait(int epoll, epoll_event* events, int room, int timeout) noexcept override {
             if (timeout == 0 && at_look) std::thread(std::exchange(at_look, nullptr)).join();
-            return reactor_system::wait_ms(epoll, events, room, timeout);
+            return kernel::epoll_wait(epoll, events, room, timeout);
         }
         std::function<void()> at_look;
-    } kernel;
+    } watched;
+    const detail::replaced_kernel scope(watched);
     for (const int hint : {concurrency_hint_safe, 1}) {
         io_context io(hint);
-        io.loop().use_system(kernel);
         static_cast<void>(io.loop().use_reactor());
         auto guard = make_work_guard(io);
-        kernel.at_look = [&] { guard.reset(); };
+        watched.at_look = [&] { guard.reset(); };
         for (int i = 0; i < 1000; ++i)
             post(io, [] {});
         EXPECT_EQ(io.run(), 1000U);
@@ -405,7 +406,7 @@ TEST(IoContextThreads, EveryPostRunsOnceOverManyThreads) {
 
 TEST(IoContextThreads, AHandlerThatWaitsForAnotherIsHelpedByASecondThread) {
     io_context io;
-    event done;
+    occurrence done;
     bool helped = false;
     post(io, [&] {
         post(io, [&] { done.set(); });

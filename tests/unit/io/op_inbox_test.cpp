@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace verge::detail {
+namespace verge::detail::io {
 namespace {
 
 struct letter : operation {
@@ -110,4 +110,4 @@ TEST_F(OpInbox, WhoTakesIsAwake) {
 }
 
 }  // namespace
-}  // namespace verge::detail
+}  // namespace verge::detail::io

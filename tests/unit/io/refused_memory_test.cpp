@@ -24,10 +24,9 @@
 #include <thread>
 #include <utility>
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <signal.h>
 
 namespace verge {
 namespace {
@@ -40,7 +39,7 @@ public:
             for (;;) {
                 const failing_new next(1);
                 try {
-                    held_ = ::new (detail::allocate_cached(size)) block{held_, size};
+                    held_ = ::new (detail::io::allocate_cached(size)) block{held_, size};
                 } catch (const std::bad_alloc&) {
                     break;
                 }
@@ -50,7 +49,7 @@ public:
     ~no_recycled_memory() {
         while (held_ != nullptr) {
             block* const first = std::exchange(held_, held_->next);
-            detail::deallocate_cached(first, first->size);
+            detail::io::deallocate_cached(first, first->size);
         }
     }
     no_recycled_memory(const no_recycled_memory&) = delete;

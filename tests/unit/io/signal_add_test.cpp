@@ -6,8 +6,9 @@
 
 #include <utility>
 
-#include <dlfcn.h>
 #include <signal.h>
+
+#include <dlfcn.h>
 
 namespace {
 

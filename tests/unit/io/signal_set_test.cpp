@@ -4,11 +4,10 @@
 #include <string>
 #include <vector>
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <signal.h>
 
 namespace verge {
 namespace {

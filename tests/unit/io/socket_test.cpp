@@ -9,11 +9,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <sys/socket.h>
-#include <sys/time.h>
-
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 namespace verge {
 namespace {

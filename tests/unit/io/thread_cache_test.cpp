@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace verge::detail {
+namespace verge::detail::io {
 namespace {
 
 constexpr std::size_t size = 40;
@@ -71,4 +71,4 @@ TEST(ThreadCache, LargeBlocksAreNotKept) {
 }
 
 }  // namespace
-}  // namespace verge::detail
+}  // namespace verge::detail::io

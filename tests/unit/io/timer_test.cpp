@@ -1,6 +1,7 @@
 #define VERGE_FAILING_NEW_ELSEWHERE
 #include "support/failing_new.hpp"
 #include "unit/io/io_fixture.hpp"
+#include <verge/base/detail/kernel.hpp>
 #include <verge/io/boottime_timer.hpp>
 #include <verge/io/cancellation.hpp>
 #include <verge/io/executor_work_guard.hpp>
@@ -369,7 +370,7 @@ TYPED_TEST(Timers, ArmingFromAnotherThreadWakesALoopThatSleeps) {
     runners loop(this->io, 1);
     ASSERT_TRUE(loop.sleep());
     TypeParam timer(this->io, 1ms);
-    event done;
+    occurrence done;
     timer.async_wait([&](std::error_code error) {
         EXPECT_FALSE(error);
         done.set();
@@ -382,30 +383,31 @@ TYPED_TEST(Timers, ArmingFromAnotherThreadWakesALoopThatSleeps) {
 }
 
 // Whether the loop has waited; a wait that a stop of the process ends is none.
-struct watched_system : reactor_system {
+struct watched_kernel : detail::kernel {
     bool waited = false;
-    int wait(int epoll, epoll_event* events, int room, const timespec* limit) noexcept override {
-        const int ready = reactor_system::wait(epoll, events, room, limit);
+    int epoll_pwait2(int epoll, epoll_event* events, int room,
+                     const timespec* limit) noexcept override {
+        const int ready = kernel::epoll_pwait2(epoll, events, room, limit);
         waited |= ready >= 0;
         return ready;
     }
-    int wait_ms(int epoll, epoll_event* events, int room, int limit) noexcept override {
-        const int ready = reactor_system::wait_ms(epoll, events, room, limit);
+    int epoll_wait(int epoll, epoll_event* events, int room, int limit) noexcept override {
+        const int ready = kernel::epoll_wait(epoll, events, room, limit);
         waited |= ready >= 0;
         return ready;
     }
 };
 
 TYPED_TEST(Timers, AnExpiryAtTheEndOfRunUntilIsRun) {
-    watched_system kernel;
+    watched_kernel watched;
+    const detail::replaced_kernel scope(watched);
     io_context own;
-    own.loop().use_system(kernel);
     auto guard = make_work_guard(own);
     TypeParam timer(own, 2ms);
     timer.async_wait(this->note('a'));
     own.run_until(timer.expiry());
     // If this thread came too late, the loop may not have begun to wait for anything.
-    EXPECT_TRUE(this->log == "a" || !kernel.waited) << this->log;
+    EXPECT_TRUE(this->log == "a" || !watched.waited) << this->log;
 }
 
 TEST(Timer, WorksOnAStrandAndOnAThreadPool) {
@@ -540,17 +542,18 @@ TEST(Timer, FewTimerfdCallsPerExpiry) {
 // ---- the date, and clocks of the user -----------------------------------------------------------
 
 // A kernel whose CLOCK_REALTIME timerfd says only what the test says.
-struct dated_system : reactor_system {
+struct dated_kernel : detail::kernel {
     int fd = -1;
-    int timer_fd(int which) noexcept override {
-        if (which != CLOCK_REALTIME) return reactor_system::timer_fd(which);
+    int timerfd_create(int which, int flags) noexcept override {
+        if (which != CLOCK_REALTIME) return kernel::timerfd_create(which, flags);
         return fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     }
-    int set_timer(int of, int flags, const itimerspec& when) noexcept override {
-        return of == fd ? 0 : reactor_system::set_timer(of, flags, when);
+    int timerfd_settime(int of, int flags, const itimerspec* to,
+                        itimerspec* before) noexcept override {
+        return of == fd ? 0 : kernel::timerfd_settime(of, flags, to, before);
     }
-    long read_ticks(int of) noexcept override {
-        const long got = reactor_system::read_ticks(of);
+    ssize_t read(int of, void* data, std::size_t size) noexcept override {
+        const ssize_t got = kernel::read(of, data, size);
         if (of != fd) return got;
         errno = ECANCELED;
         return -1;
@@ -562,40 +565,40 @@ struct dated_system : reactor_system {
 };
 
 TEST(Timer, ANewDateCountsAtOnce) {
-    dated_system kernel;
+    dated_kernel dated;
+    const detail::replaced_kernel scope(dated);
     io_context io;
-    io.loop().use_system(kernel);
     system_timer timer(io, 1ms);
     bool fired = false;
     timer.async_wait([&](std::error_code error) { fired = !error; });
     std::this_thread::sleep_until(now() + 2ms);
     EXPECT_EQ(io.poll(), 0U);  // the date has come, but nobody has said so
-    kernel.set_the_date();
+    dated.set_the_date();
     EXPECT_EQ(io.run(), 1U);
     EXPECT_TRUE(fired);
 }
 
 TEST(Timer, ADateSetBackDoesNotCompleteEarly) {
-    dated_system kernel;
+    dated_kernel dated;
+    const detail::replaced_kernel scope(dated);
     io_context io;
-    io.loop().use_system(kernel);
     system_timer timer(io, 1h);
     timer.async_wait([&](std::error_code) {});
-    kernel.set_the_date();
+    dated.set_the_date();
     EXPECT_EQ(io.poll(), 0U);
     timer.cancel();
     EXPECT_EQ(io.poll(), 1U);
 }
 
 TEST(Timer, ADateWorksWhereTimerfdIsRefused) {
-    struct : reactor_system {
-        int timer_fd(int) noexcept override {
+    struct : detail::kernel {
+        int timerfd_create(int, int) noexcept override {
             errno = EMFILE;
             return -1;
         }
-    } kernel;
+    } refusing;
+    const detail::replaced_kernel scope(refusing);
     io_context io;
-    io.loop().use_system(kernel);
     system_timer timer(io, 1ms);
     boottime_timer other(io, 1ms);
     int fired = 0;
@@ -623,7 +626,7 @@ using game_timer = basic_waitable_timer<game_clock, look_often>;
 // Two threads that need a service at the same time may both make one; then one goes at once.
 TEST(Timer, ASecondQueueOfAClockThatGoesAtOnceDoesNoHarm) {
     using queue =
-        detail::clock_queue<std::chrono::system_clock, wait_traits<std::chrono::system_clock>>;
+        detail::io::clock_queue<std::chrono::system_clock, wait_traits<std::chrono::system_clock>>;
     io_context io;
     system_timer before(io, 1ms);
     int fired = 0;

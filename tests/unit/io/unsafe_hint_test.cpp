@@ -10,10 +10,10 @@
 #include <chrono>
 #include <cstddef>
 #include <string_view>
+#include <system_error>
 
 #include <pthread.h>
 #include <sys/socket.h>
-#include <system_error>
 
 #include <dlfcn.h>
 

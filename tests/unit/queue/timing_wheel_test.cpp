@@ -226,7 +226,7 @@ protected:
     static constexpr int each = 600;
 
     LongSlots() {
-        detail::wheel_access::set_long_slot(wheel_, 512);
+        detail::queue::wheel_access::set_long_slot(wheel_, 512);
         arm_if([](int) { return true; });
     }
 
@@ -256,10 +256,10 @@ protected:
     }
 
     [[nodiscard]] bool takes_apart() const {
-        return detail::wheel_access::takes_a_slot_apart(wheel_);
+        return detail::queue::wheel_access::takes_a_slot_apart(wheel_);
     }
     [[nodiscard]] bool has_taken_apart() const {
-        return detail::wheel_access::has_taken_it_apart(wheel_);
+        return detail::queue::wheel_access::has_taken_it_apart(wheel_);
     }
 
     std::deque<timer> timers_ = make_timers<named_wheel>(4 * each);
@@ -309,10 +309,10 @@ TEST_F(LongSlots, AreTakenApartAlsoIfAFarOneWasBegun) {
         wheel_.arm_at(t, slot_span(5) + 5);
     advance_to(span + 3);
     ASSERT_TRUE(takes_apart());
-    EXPECT_EQ(detail::wheel_access::start_of_that(wheel_), slot_span(5));
+    EXPECT_EQ(detail::queue::wheel_access::start_of_that(wheel_), slot_span(5));
     arm_if([](int name) { return name / each == 2; });
     advance_to(3 * span - 1);
-    EXPECT_EQ(detail::wheel_access::start_of_that(wheel_), 3 * span);
+    EXPECT_EQ(detail::queue::wheel_access::start_of_that(wheel_), 3 * span);
     EXPECT_TRUE(has_taken_apart());
     advance_to(4 * span);
     EXPECT_EQ(wheel_.size(), far.size());

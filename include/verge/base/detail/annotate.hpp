@@ -1,22 +1,22 @@
-// verge/base/detail/annotate.hpp -- what ASan, TSan and valgrind cannot find out by themselves.
+// verge/base/detail/annotate.hpp -- annotations for ASan, TSan and valgrind.
 //
-//     poison(slot, size)      the memory is free: touching it is reported (ASan, valgrind)
-//     unpoison(slot, size)    it is in use again, and holds nothing yet (to valgrind)
-//     unpoison_kept(...)      it is in use again, and holds what it held
-//     happens_before(&word)   what this thread did so far is seen by threads that come
-//     happens_after(&word)    ... here later: an order TSan has no other way to know
-//     register_stack(...)     the memory is a stack of its own (valgrind; ASan and TSan are told at
-//                             each switch, see fiber/detail/stack_watch.hpp)
+//     poison(slot, size)      the memory is free: access is reported (ASan, valgrind)
+//     unpoison(slot, size)    it is in use again, uninitialized (to valgrind)
+//     unpoison_kept(...)      it is in use again, with its old contents
+//     happens_before(&word)   what this thread did so far happens before what another thread does
+//     happens_after(&word)    ... after this call: an order that TSan cannot see otherwise
+//     register_stack(...)     the memory is a separate stack (valgrind; ASan and TSan are told at
+//                             each switch, see fibers/detail/stack_watch.hpp)
 //
 // For pools and for code that synchronizes through the kernel or by hand-written assembly.  It is
 // not for silencing a report: std::atomic and locks need none of this.
 //
-// Each is a call of the tool's run-time library where the tool is compiled in, and nothing at all
-// otherwise.  Valgrind is not compiled in but runs any program: debug builds (no NDEBUG) ask it
+// Each is a call of the tool's run-time library where the tool is compiled in, and a no-op
+// otherwise.  Valgrind is not compiled in but runs any program: debug builds (no NDEBUG) call it
 // through src/base/annotate.cpp, if its header was found when the library was built.
 //
-// ASan counts in granules of 8 bytes: align what you poison.  Memory that goes back to mmap's pool
-// must be unpoisoned first, for its next owner; memory for free() need not be.
+// ASan works in granules of 8 bytes: align what you poison.  Memory must be unpoisoned before
+// munmap(), for the next mapping at that address; before free() it need not be.
 //
 // Thread safety: any thread.  Exceptions: none.
 
@@ -62,7 +62,7 @@ inline constexpr bool asks_valgrind = !has_asan && !has_tsan;
 void valgrind_noaccess(const void* begin, std::size_t size) noexcept;
 void valgrind_undefined(const void* begin, std::size_t size) noexcept;
 void valgrind_defined(const void* begin, std::size_t size) noexcept;
-/// Return and take a number by which valgrind knows the stack; 0 without valgrind.
+/// Register and deregister a stack, by valgrind's id for it; 0 without valgrind.
 [[nodiscard]] unsigned valgrind_stack(const void* low, const void* top) noexcept;
 void valgrind_no_stack(unsigned number) noexcept;
 

@@ -1,8 +1,8 @@
-// verge/base/detail/fork_guard.hpp -- tells an object that it is in a forked child of its maker.
+// verge/base/detail/fork_guard.hpp -- detects that an object is used in a forked child.
 //
 // A child has none of its parent's threads, and a lock that one of them held stays locked for ever.
-// So an object with threads looks here before it takes any lock.  The look costs one load: the word
-// stands on a page that the kernel empties in every child (MADV_WIPEONFORK).
+// So an object with threads checks this before it takes any lock.  The check costs one load: the
+// word stands on a page that the kernel zeroes in every child (MADV_WIPEONFORK).
 
 #pragma once
 
@@ -13,12 +13,12 @@ namespace verge::detail {
 
 class fork_guard {
 public:
-    /// Remembers this process.  Throws std::bad_alloc.
+    /// Records the calling process.  Throws std::bad_alloc.
     fork_guard();
 
-    /// Whether this is the process that made it.
+    /// Whether the caller is in the process that constructed it.
     [[nodiscard]] bool same_process() const noexcept {
-        // relaxed: it changes only by a fork, where there is but one thread.
+        // relaxed: it changes only by a fork, after which the child has one thread.
         return word_->load(std::memory_order_relaxed) == mark_;
     }
 

@@ -1,7 +1,7 @@
-// verge/base/detail/in_place.hpp -- thread_number() and upper_now() without a call.
+// verge/base/detail/in_place.hpp -- thread_number() and upper_now(), inlined.
 //
-// Both read variables of the calling thread, and a compiler may keep the address of such a variable
-// for as long as it believes that the thread stays the same.  In a fiber it does not.  So these are
+// Both read thread-local variables, and a compiler may cache the address of such a variable within
+// a function: it assumes that the thread stays the same.  In a fiber it may change.  So these are
 // only for functions that
 //   - are not inlined themselves: [[gnu::noinline]], which link-time optimisation respects too;
 //   - and do not suspend.
@@ -16,7 +16,7 @@
 
 namespace verge::detail::in_place {
 
-/// What a thread knows of itself.
+/// The thread-local data of both functions.
 struct own_facts {
     std::uint64_t ticks = 0;   // the anchor of upper_now(): the counter's
     std::uint64_t ns = 0;      // and the clock's, a margin included
@@ -25,14 +25,14 @@ struct own_facts {
 };
 extern constinit thread_local own_facts own;
 
-/// Nanoseconds a tick, times 1.125, times 2^rate_shift.  0: not measured yet; 1: do not use the
-/// counter.  Written once, by whoever comes first.
+/// Nanoseconds per tick, times 1.125, times 2^rate_shift.  0: not measured yet; 1: do not use the
+/// counter.  Written once, by the first thread that needs it.
 extern std::atomic<std::uint64_t> fast_rate;
 inline constexpr unsigned rate_shift = 32;
 
-/// Whether the processor goes on with other instructions while it reads the counter.  AMD's do.  On
-/// Intel's, here, what comes after it begins when all that came before it has ended.  Written with
-/// the rate.
+/// Whether the processor executes other instructions while it reads the counter.  AMD's do.  On the
+/// Intel processors measured, rdtsc waits for earlier instructions and delays later ones.  Written
+/// with the rate.
 extern std::atomic<bool> counter_overlaps;
 
 inline std::uint64_t counter() noexcept {
@@ -51,12 +51,12 @@ inline std::uint64_t counter() noexcept {
     return number != 0 ? number : new_number();
 }
 
-/// upper_now() as of when the counter stood at `ticks`, which this thread read.
+/// upper_now() at the time when the counter was `ticks`, as read by this thread.
 [[nodiscard]] inline time_point upper_time_at(std::uint64_t ticks) noexcept {
     const std::uint64_t passed = ticks - own.ticks;
     if (passed >= own.window) [[unlikely]]
         return new_anchor();
-    // relaxed: written before the anchor that this thread made.
+    // relaxed: this thread read it when it made the anchor, and it is written only once.
     const std::uint64_t rate = fast_rate.load(std::memory_order_relaxed);
     const std::uint64_t ns = own.ns + ((passed * rate) >> rate_shift);
     return time_point(duration(static_cast<duration::rep>(ns)));
@@ -66,11 +66,11 @@ inline std::uint64_t counter() noexcept {
     return upper_time_at(counter());
 }
 
-/// A reading of upper_now(), for who has other work to do until the time is asked for.  The counter
-/// is read at the beginning if that work can run beside it, else at the end.
+/// A reading of upper_now() by a caller that does other work before it needs the time.  The counter
+/// is read at construction if that work can overlap with the read, else by get().
 class pending_now {
 public:
-    // relaxed: a number that stands for itself.
+    // relaxed: a flag that publishes nothing else.
     pending_now() noexcept : early_(counter_overlaps.load(std::memory_order_relaxed)) {
         if (early_) ticks_ = counter();
     }

@@ -1,4 +1,4 @@
-// verge/base/detail/optional_lock.hpp -- a lock that is left out where one thread does everything.
+// verge/base/detail/optional_lock.hpp -- a lock that is a no-op for single-threaded users.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace verge::detail {
 
-/// A lock, or none.
+/// A Lock, or a no-op if it is not `used`.
 template <class Lock>
 class optional_lock {
 public:
@@ -23,7 +23,7 @@ private:
     const bool used_;
 };
 
-/// Holds a lock for a scope, or not.
+/// Holds a lock for a scope, if it is `used`.
 template <class Lock>
 class optional_scope {
 public:

@@ -1,4 +1,4 @@
-// verge/base/detail/pages.hpp -- memory straight from the system, and back to it.
+// verge/base/detail/pages.hpp -- memory from mmap, and back to the system.
 
 #pragma once
 
@@ -10,12 +10,11 @@ namespace verge::detail {
 /// Throws std::bad_alloc if the system refuses.
 [[nodiscard]] void* map_pages(std::size_t bytes);
 
-/// The same in huge pages, if the system has them: touching any of it may make 2 MiB resident, and
-/// walking through all of it costs fewer misses.  `bytes` is a multiple of the page size.
+/// The same in huge pages, if the system has them: touching one byte may make 2 MiB resident, but
+/// a walk through all of it costs fewer TLB misses.  `bytes` is a multiple of the page size.
 [[nodiscard]] void* map_huge_pages(std::size_t bytes);
 
-/// Gives it, or a part of it in whole pages, back at once: it does not stay in an allocator's
-/// arena.
+/// Returns it, or a part of it in whole pages, to the system at once.
 void unmap_pages(void* memory, std::size_t bytes) noexcept;
 
 }  // namespace verge::detail

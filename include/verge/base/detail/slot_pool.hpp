@@ -1,21 +1,21 @@
-// verge/base/detail/slot_pool.hpp -- type-stable slots with 64-bit ids that are never given twice.
+// verge/base/detail/slot_pool.hpp -- type-stable slots with 64-bit ids that are never reused.
 //
-// A slot holds one T, made when the slot is first used and kept, also while the slot is free, until
-// its chunk is given back: what a T owns must be released by the user before free().  Slots stand
-// in chunks of 1024, taken from the system and given back by trim().
+// A slot holds one T, constructed when the slot is first used and kept, also while the slot is
+// free, until its chunk is freed: the user must release what a T owns before free().  Slots stand
+// in chunks of 1024, mapped from the system and returned to it by trim().
 //
-// An id is (generation, chunk number, place): 32 + 22 + 10 bits.  Freeing a slot raises its
-// generation, so the id is stale from then on; a slot whose generation would come round again is
-// retired instead.  Chunk numbers are process-wide (slot_registry), so an id of another pool is
-// recognised as well.  find() takes any 64-bit value and costs three loads and a look at the slot.
-// 0 is never an id.
+// An id is (generation, chunk number, place): 32 + 22 + 10 bits.  Freeing a slot increments its
+// generation, so the id is stale from then on; a slot whose generation would wrap around is retired
+// instead.  Chunk numbers are process-wide (slot_registry), so an id of another pool is recognised
+// as well.  find() accepts any 64-bit value and costs three loads and an access to the slot.  0 is
+// never an id.
 //
-// take(), free(), adopt() and trim() never allocate and never call the system: they are made for
-// the inside of a lock.  When take() finds no slot, make a chunk outside the lock and adopt() it
-// inside; what trim() returns goes back to the system when it is destroyed, outside.
+// take(), free(), adopt() and trim() never allocate and make no system call, so they can run under
+// a spin lock.  When take() finds no slot, make a chunk outside the lock and adopt() it inside;
+// what trim() returns goes back to the system when it is destroyed, outside the lock.
 //
-// Thread safety: none, its owner has a lock; but chunk lists that are in no pool are free of it,
-// and owner_of() may be asked from anywhere.
+// Thread safety: none, the owner locks; but a chunk_list needs no lock while it is in no pool, and
+// owner_of() may be called from any thread.
 
 #pragma once
 
@@ -43,7 +43,7 @@ public:
     static constexpr std::size_t chunk_slots = std::size_t{1} << chunk_bits;
     static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-    /// Chunks that are in no pool: on their way in or out.  Owns them.
+    /// Chunks that are in no pool: not adopted yet, or trimmed.  Owns them.
     class chunk_list {
     public:
         chunk_list() noexcept = default;
@@ -79,8 +79,8 @@ public:
         std::size_t size_ = 0;
     };
 
-    /// At most `limit` slots are in use at one time.  owner_of() gives `owner` for its ids: one
-    /// address for each pool, its own by default.
+    /// At most `limit` slots are in use at one time.  owner_of() returns `owner` for its ids: an
+    /// address unique to this pool, by default that of the pool.
     explicit slot_pool(std::size_t limit = unlimited, const void* owner = nullptr) noexcept
         : owner_(owner == nullptr ? this : owner), limit_(limit) {}
 
@@ -94,7 +94,7 @@ public:
         slot* s = free_;
         if (s != nullptr) [[likely]] {
             free_ = s->next;
-            __builtin_prefetch(free_, 1);  // for the next one: another thread may have freed it
+            __builtin_prefetch(free_, 1);  // for the next take(): another thread may have freed it
             unpoison_kept(&s->value, sizeof(T));
         } else {
             s = fresh_slot();
@@ -105,10 +105,10 @@ public:
         return &s->value;
     }
 
-    /// take() gives nothing from now on.
+    /// take() returns nullptr from now on.
     void close() noexcept { limit_ = 0; }
 
-    /// Whether take() fails because the limit is reached, and not for want of a chunk.
+    /// Whether take() fails because the limit is reached, and not for lack of a chunk.
     [[nodiscard]] bool full() const noexcept { return size_ >= limit_; }
 
     /// Ends the slot's present use: its id is stale from now on.
@@ -127,13 +127,14 @@ public:
         poison(&s.value, sizeof(T));
     }
 
-    /// The slot that `id` names, or nullptr if that is over, or never was, or is not of this pool.
+    /// The slot that `id` names, or nullptr if the id is stale, was never given out, or is not of
+    /// this pool.
     [[nodiscard]] T* find(std::uint64_t id) const noexcept {
         const slot_registry::record* const r = record_of(id);
         return r == nullptr ? nullptr : find(id, *r);
     }
 
-    /// find(), for who has looked up the record of the id's chunk already.
+    /// find(), for a caller that has already looked up the record of the id's chunk.
     [[nodiscard]] T* find(std::uint64_t id, const slot_registry::record& r) const noexcept {
         if (r.owned_by() != owner_) [[unlikely]]
             return nullptr;
@@ -144,12 +145,12 @@ public:
         return &s.value;
     }
 
-    /// Has the slot on its way from memory when find() comes: for before a lock is taken.
+    /// Prefetches the slot for a later find(), before the lock is taken.
     static void prefetch(std::uint64_t id, const slot_registry::record& r) noexcept {
         __builtin_prefetch(slots_of(r) + (id & (chunk_slots - 1)), 1);
     }
 
-    /// What the registry knows of the chunk of this id; nullptr if there never was such a chunk.
+    /// The registry's record of the chunk of this id; nullptr if there never was such a chunk.
     [[nodiscard]] static const slot_registry::record* record_of(std::uint64_t id) noexcept {
         return slot_numbers.find(static_cast<std::uint32_t>(id) >> chunk_bits);
     }
@@ -160,8 +161,8 @@ public:
         return std::uint64_t{s.generation} << 32 | s.index;
     }
 
-    /// The owner of the pool whose slot `id` may name, as an address to compare; nullptr if
-    /// nobody's.
+    /// The owner of the pool whose slot `id` may name, as an address to compare; nullptr if there
+    /// is none.
     [[nodiscard]] static const void* owner_of(std::uint64_t id) noexcept {
         return slot_numbers.owner_of(static_cast<std::uint32_t>(id) >> chunk_bits);
     }
@@ -183,8 +184,8 @@ public:
         return made;
     }
 
-    /// For how many slots to make chunks next: a pool that has grown large grows in larger steps,
-    /// which stand in huge pages.
+    /// For how many slots to make chunks next: a large pool grows in larger steps, which are mapped
+    /// as huge pages.
     [[nodiscard]] std::size_t growth() const noexcept {
         return chunks_.size() < group_chunks ? 1 : group_chunks * chunk_slots;
     }
@@ -199,7 +200,7 @@ public:
         }
     }
 
-    /// take(), making room where it is needed: for owners without a lock.  nullptr only if full().
+    /// take(), adding chunks as needed: for owners without a lock.  nullptr only if full().
     [[nodiscard]] T* take_or_grow() {
         T* value = take();
         if (value != nullptr || full()) return value;
@@ -230,7 +231,7 @@ public:
         return nullptr;
     }
 
-    /// Parts with the chunks that have no slot in use.  O(capacity).
+    /// Removes and returns the chunks that have no slot in use.  O(capacity).
     [[nodiscard]] chunk_list trim() noexcept {
         chunk_list all(std::move(chunks_));
         chunk_list idle;
@@ -250,8 +251,8 @@ public:
     }
 
 private:
-    // On cache lines of its own, and what find() looks at before the value: the first line has all
-    // that a cancel needs.
+    // Aligned to cache lines, with the fields that find() reads before the value: a cancel needs
+    // only the first line.
     struct alignas(64) slot {
         slot* next = nullptr;          // in use: itself; free: the next free one; retired: nullptr
         std::uint32_t generation = 0;  // of the present use, or of the next one
@@ -259,9 +260,9 @@ private:
         T value;
     };
 
-    // Gives its memory and its number back when it is destroyed.
+    // Returns its memory and its number when it is destroyed.
     struct chunk {
-        /// `memory`: for its slots, which it owns from now on; nullptr: it gets some.
+        // `memory`: for its slots, owned by the chunk from now on; nullptr: it maps its own.
         explicit chunk(slot* memory) : slots(memory) {
             const slot_registry::claim claim = slot_numbers.take();
             number = claim.number;
@@ -279,7 +280,7 @@ private:
             std::uint32_t unused = generation;
             for (std::size_t i = 0; i < used(); ++i) {
                 slot& s = slots[i];
-                // A slot in use has given its generation out, a free one has not.
+                // The generation of a slot in use has been given out, that of a free one has not.
                 const std::uint32_t next_one = s.generation + (s.next == &s ? 1 : 0);
                 if (next_one > unused) unused = next_one;
                 unpoison_kept(&s.value, sizeof(T));
@@ -317,7 +318,7 @@ private:
     };
 
     static slot* slots_of(const slot_registry::record& r) noexcept {
-        // relaxed: the pool's lock orders it, or else it is a hint.
+        // relaxed: ordered by the pool's lock, or used as a prefetch hint only.
         return static_cast<slot*>(r.slots.load(std::memory_order_relaxed));
     }
 
@@ -329,11 +330,11 @@ private:
         return *reinterpret_cast<slot*>(bytes - before);
     }
 
-    static constexpr std::size_t group_chunks =
-        16;  // a timer's slot has 128 bytes: these fill 2 MiB
+    // A timer's slot has 128 bytes: 16 chunks fill a huge page of 2 MiB.
+    static constexpr std::size_t group_chunks = 16;
     static constexpr std::size_t chunk_bytes() noexcept { return sizeof(slot) * chunk_slots; }
 
-    // Adds a group of chunks in one piece of memory; each gives its own part back.
+    // Adds a group of chunks in one mapping; each chunk unmaps its own part.
     static void make_group(chunk_list& to) {
         auto* const memory = static_cast<std::byte*>(map_huge_pages(group_chunks * chunk_bytes()));
         std::size_t used = 0;
@@ -346,7 +347,7 @@ private:
         }
     }
 
-    // Makes what a chunk has to offer available: its free slots and those never used.
+    // Makes the slots of a chunk available: the free ones and those never used.
     void insert(chunk* c) noexcept {
         for (std::size_t i = c->used(); i-- > 0;) {
             slot& s = c->slots[i];
@@ -358,7 +359,7 @@ private:
         chunks_.push(c);
     }
 
-    // A slot that has never been used, made now.
+    // Constructs a slot that has never been used.
     slot* fresh_slot() noexcept {
         chunk* const c = fresh_;
         if (c == nullptr) return nullptr;
@@ -374,10 +375,10 @@ private:
     chunk_list chunks_;
     chunk* fresh_ = nullptr;  // the chunks with slots never used, linked through next_fresh
     std::size_t retired_ = 0;
-    // What every use looks at comes last, beside what its owner puts behind the pool.
+    // The fields that every use accesses come last, next to what the owner puts behind the pool.
     const void* const owner_;
     std::size_t limit_;
-    slot* free_ = nullptr;  // linked through next; the last freed is taken first: it is warm
+    slot* free_ = nullptr;  // linked through next; LIFO: the last freed slot is in the cache
     std::size_t size_ = 0;
 };
 

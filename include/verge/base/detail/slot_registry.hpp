@@ -1,23 +1,23 @@
-// verge/base/detail/slot_registry.hpp -- the process-wide table of slot chunks: who owns which.
+// verge/base/detail/slot_registry.hpp -- the process-wide table of slot chunks and their owners.
 //
-// Every chunk of every slot_pool has a number of its own, like a page frame.  A slot's index is
+// Every chunk of every slot_pool has a unique number, like a page frame.  A slot's index is
 // (chunk number, place in the chunk), so an index names one slot of one pool, and an id of another
-// pool is recognised by its number.  A number is used again after its chunk was given back, but
-// only with generations above all that the chunk before ever gave out: no id comes twice.
+// pool is recognised by its number.  A number is reused after its chunk was freed, but only with
+// generations above all that the previous chunk ever gave out: no id is given out twice.
 //
-// Memory: 32 bytes for each chunk there ever was at one time, in leaves that are never freed, so
-// that a lookup needs no lock; and 16 KB, untouched but for its start, for the root.
+// Memory: 32 bytes for each chunk of the peak number of chunks, in leaves that are never freed, so
+// that a lookup needs no lock; and 16 KB for the root, of which only the start is ever touched.
 //
 // Invariants
-//   R1  A leaf is whole before the root names it, and stays for ever: any number may be looked up
-//       at any time.
-//   R2  A number is one chunk's at a time, and its generations only rise.
-//   R3  Who finds that a chunk is no longer a pool's sees what was done before that pool parted
-//       with it.  So `gone` is visible after a trim() as well.
+//   R1  A leaf is fully constructed before the root points to it, and is never freed: any number
+//       may be looked up at any time.
+//   R2  A number belongs to one chunk at a time, and its generations only increase.
+//   R3  A thread that reads that a pool no longer owns a chunk sees everything that was done before
+//       the pool released it.  So the guarantee of `gone` also holds after a trim().
 //
 // Memory orders
 //   The root: take() releases a leaf and find() acquires it (R1).  The owner: assign() releases and
-//   owned_by() acquires (R3); a number reaches its next owner through lock_, which carries that on.
+//   owned_by() acquires (R3); a number reaches its next owner through lock_, which is transitive.
 //   tests/model/slot_registry_model.cpp explores both.
 //
 // Thread safety: all functions, from any thread.
@@ -34,7 +34,7 @@
 
 namespace verge::detail {
 
-/// What a registry needs from below, and how large it is.  The tests supply a model.
+/// The platform of a registry, and its size.  The model tests supply their own.
 struct registry_platform {
     template <class T>
     using atomic = std::atomic<T>;
@@ -59,26 +59,26 @@ public:
         std::uint32_t generation;
     };
 
-    /// What the table says of a number.  The pool that holds the number writes owner, slots and
-    /// used, under its own lock; `used` may not be read without that lock, and what is read of
-    /// `slots` without it is a hint.
+    /// The entry of a number.  The pool that holds the number writes owner, slots and used, under
+    /// its own lock; `used` may not be read without that lock, and `slots` read without it is a
+    /// hint.
     struct record {
-        atomic<const void*> owner{nullptr};  // nullptr: nobody's
+        atomic<const void*> owner{nullptr};  // nullptr: none
         atomic<void*> slots{nullptr};
         std::uint32_t used = 0;  // slots made so far
-        // The registry's own, under its lock.
+        // Under the registry's lock.
         std::uint32_t generation = 1;
         std::uint32_t next_free = none;
 
-        /// Says whose chunk it is, and where its slots are.
+        /// Sets the owner of the chunk, and the address of its slots.
         void assign(const void* new_owner, void* new_slots, std::uint32_t new_used) noexcept {
-            // relaxed: the pool's lock orders it for those who use it as an address.
+            // relaxed: readers that dereference it hold the pool's lock.
             slots.store(new_slots, std::memory_order_relaxed);
             used = new_used;
             // release: pairs with the acquire in owned_by().
             owner.store(new_owner, std::memory_order_release);
         }
-        /// Whose it is; nullptr: nobody's.
+        /// Its owner; nullptr: none.
         [[nodiscard]] const void* owned_by() const noexcept {
             // acquire: pairs with the release in assign() (R3).
             return owner.load(std::memory_order_acquire);
@@ -86,7 +86,7 @@ public:
     };
 
     constexpr basic_slot_registry() noexcept = default;
-    ~basic_slot_registry() = default;  // frees no leaf: the one of the process is never destroyed
+    ~basic_slot_registry() = default;  // frees no leaf: the process-wide one is never destroyed
     basic_slot_registry(const basic_slot_registry&) = delete;
     basic_slot_registry& operator=(const basic_slot_registry&) = delete;
 
@@ -115,8 +115,8 @@ public:
         }
     }
 
-    /// Gives a number back; its next user starts at `generation`.  A number whose generations are
-    /// used up is retired.
+    /// Frees a number; its next user starts at `generation`.  A number whose generations are used
+    /// up is retired.
     void give_back(std::uint32_t number, std::uint32_t generation) noexcept {
         record& r = at(number);
         r.assign(nullptr, nullptr, 0);
@@ -127,7 +127,7 @@ public:
         free_head_ = number + 1;
     }
 
-    /// The record of a number; nullptr if there never was one.  For any number.
+    /// The record of any number; nullptr if it has none.
     [[nodiscard]] record* find(std::uint32_t number) noexcept {
         if (number >> number_bits != 0) return nullptr;
         // acquire: pairs with the release in take(), which made the leaf.
@@ -137,25 +137,24 @@ public:
 
     /// The record of a number that was taken.
     [[nodiscard]] record& at(std::uint32_t number) noexcept {
-        // relaxed: who has the number has it from take(), which saw the leaf under the lock.
+        // relaxed: a caller has the number from take(), which saw the leaf under the lock.
         return root_of(number).load(std::memory_order_relaxed)->record_of(number);
     }
 
-    /// The owner of a chunk number, or nullptr; for any number.
+    /// The owner of any chunk number, or nullptr.
     [[nodiscard]] const void* owner_of(std::uint32_t number) noexcept {
         const record* const r = find(number);
         return r == nullptr ? nullptr : r->owned_by();
     }
 
-    /// Nothing is taken or given back between these: for a fork, whose child has none of the
-    /// threads that might hold the lock.
+    /// Hold the lock across a fork: the child has none of the threads that might hold it otherwise.
     void before_fork() noexcept VERGE_ACQUIRE(lock_) { lock_.lock(); }
     void after_fork() noexcept VERGE_RELEASE(lock_) { lock_.unlock(); }
 
 private:
-    friend struct slot_registry_access;  // the model's
+    friend struct slot_registry_access;  // for the model
 
-    static constexpr std::uint32_t none = 0;  // where a number is kept as number + 1
+    static constexpr std::uint32_t none = 0;  // list links hold number + 1
 
     struct leaf {
         record records[std::size_t{1} << Platform::leaf_bits];
@@ -168,9 +167,9 @@ private:
         return root_[number >> Platform::leaf_bits];
     }
 
-    // All zeros at first, so that it takes no room in the program's file.
+    // Zero-initialized, so that it stands in .bss.
     typename Platform::lock lock_;
-    // Numbers below `fresh_` have been used; those given back are linked from `free_head_`.
+    // Numbers below `fresh_` have been used; freed ones are linked from `free_head_`.
     std::uint32_t fresh_ VERGE_GUARDED_BY(lock_) = 0;
     std::uint32_t free_head_ VERGE_GUARDED_BY(lock_) = none;
     // Leaves, made by take() in order, never freed.
@@ -180,7 +179,7 @@ private:
 using slot_registry = basic_slot_registry<registry_platform>;
 extern template class basic_slot_registry<registry_platform>;
 
-/// The one of the process.
+/// The process-wide registry.
 extern constinit slot_registry slot_numbers;
 
 }  // namespace verge::detail

@@ -3,12 +3,11 @@
 // States of word_:   free (0)  <-- unlock() --  held (1)
 //                    free      -- lock() ---->  held
 //
-// Unlocking is a plain store: on x86 that is 20 cycles cheaper than the exchange a futex mutex
-// needs to learn whether somebody sleeps.  The price is that nobody can be woken.  So a thread that
-// does not get the lock spins for some 5 us, longer than any critical section of ours, then gives
-// up its time slice, then sleeps for short and growing whiles: the kernel runs the holder
-// meanwhile, also if the holder has a lower real-time priority.  A waiter looks again by itself, so
-// no wake-up can be lost.
+// Unlocking is a plain store: on x86 that is 20 cycles cheaper than the exchange that a futex mutex
+// needs to learn whether a waiter sleeps.  The price is that a waiter cannot be woken.  So a thread
+// that does not get the lock spins for about 5 us, longer than any critical section of ours, then
+// yields, then sleeps for increasing intervals of up to 1 ms: the kernel runs the holder meanwhile,
+// even if the holder has a lower real-time priority.  A waiter polls, so no wake-up can be lost.
 //
 // Not for anything that may be held across a system call.  Not fair.
 //
@@ -16,8 +15,8 @@
 //   S1  Only the thread whose exchange found `free` unlocks.
 //
 // Memory orders
-//   lock() exchanges with acquire and unlock() stores with release: what one holder wrote, the next
-//   one sees.  tests/model/spin_lock_model.cpp explores both.
+//   lock() exchanges with acquire and unlock() stores with release: what one holder wrote is
+//   visible to the next.  tests/model/spin_lock_model.cpp explores both.
 
 #pragma once
 
@@ -28,7 +27,7 @@
 
 namespace verge::detail {
 
-/// What a spin lock needs from below.  The tests supply a model.
+/// The platform of a spin lock.  The model tests supply their own.
 struct spin_platform {
     template <class T>
     using atomic = std::atomic<T>;
@@ -69,8 +68,8 @@ public:
 private:
     static constexpr std::uint32_t free = 0;
     static constexpr std::uint32_t held = 1;
-    // Who looks again at once takes the cache lines away from a holder that is about to come back
-    // for the next operation: two threads in one shard get on faster if each does several in a row.
+    // A waiter that polls at once takes the cache lines away from a holder that is about to lock
+    // again: two threads in one shard are faster if each does several operations in a row.
     static constexpr unsigned least_pauses = 16;
     static constexpr unsigned most_pauses = 64;
 
@@ -79,7 +78,7 @@ private:
             for (unsigned pauses = least_pauses; pauses <= most_pauses; pauses *= 2) {
                 for (unsigned i = 0; i < pauses; ++i)
                     Platform::pause();
-                // relaxed: a look before the exchange, which keeps the cache line shared.
+                // relaxed: test before test-and-set, which keeps the cache line shared.
                 if (word_.load(std::memory_order_relaxed) == free &&
                     // acquire: pairs with the release in unlock().
                     word_.exchange(held, std::memory_order_acquire) == free) {
@@ -95,7 +94,7 @@ private:
 
 using spin_lock = basic_spin_lock<spin_platform>;
 
-/// Takes a lock, by the thread of this number: some locks ask for it.
+/// Takes a lock as the thread of this number, which biased locks need to know.
 template <class Lock>
 void lock_as(Lock& lock, unsigned self) noexcept VERGE_ACQUIRE(lock) {
     if constexpr (requires { lock.lock_as(self); }) {

@@ -15,9 +15,8 @@
 //     int count VERGE_GUARDED_BY(lock);
 //     void bump() VERGE_REQUIRES(lock);
 //
-// What is needed once or twice has no name of its own: write
-// VERGE_THREAD_ANNOTATION(locks_excluded(lock)), VERGE_THREAD_ANNOTATION(no_thread_safety_analysis)
-// and so on, with the attribute names of clang's manual.
+// Attributes that are rarely used have no macro: write
+// VERGE_THREAD_ANNOTATION(locks_excluded(lock)) and so on, with the names of clang's manual.
 
 #pragma once
 
@@ -37,9 +36,9 @@
 #define VERGE_REQUIRES(...) VERGE_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 /// On a function: it takes the locks (without an argument: `*this`) and returns holding them.
 #define VERGE_ACQUIRE(...) VERGE_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
-/// On a function: it gives the locks (without an argument: `*this`) back.
+/// On a function: it releases the locks (without an argument: `*this`).
 #define VERGE_RELEASE(...) VERGE_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 /// On a function: it holds the lock if it returned the value given first.
 #define VERGE_TRY_ACQUIRE(...) VERGE_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
-/// On a function: its locks depend on data, and the analysis cannot follow them.
+/// On a function: its locking depends on data, which the analysis cannot follow.
 #define VERGE_NO_THREAD_SAFETY_ANALYSIS VERGE_THREAD_ANNOTATION(no_thread_safety_analysis)

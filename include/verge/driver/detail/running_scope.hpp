@@ -1,13 +1,13 @@
 // verge/driver/detail/running_scope.hpp -- which timers' callbacks the calling thread is inside of.
 //
-// A thread that waits for a callback must not be that callback.  Callbacks nest when an executor
-// runs what it is given at once, so the scopes form a chain, innermost first.
+// A thread must not wait for a callback that it is itself running.  Callbacks nest when an executor
+// runs a callback inline, so the scopes form a chain, innermost first.
 
 #pragma once
 
 #include <verge/base/timer_id.hpp>
 
-namespace verge::detail {
+namespace verge::detail::driver {
 
 /// Stands on the stack around the call of a timer's callback.
 class running_scope {
@@ -32,7 +32,7 @@ public:
     }
 
 private:
-    // Not inline: code that may move to another thread must not keep the address it reads.
+    // Not inline: code that may move to another thread must not cache the address it reads.
     [[nodiscard]] static const running_scope* innermost() noexcept;
 
     const void* service_;
@@ -40,4 +40,4 @@ private:
     running_scope* outer_;
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::driver

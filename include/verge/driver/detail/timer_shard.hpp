@@ -1,5 +1,4 @@
-// verge/driver/detail/timer_shard.hpp -- one shard of a timer service: a lock, a wheel, slots,
-// nearest.
+// verge/driver/detail/timer_shard.hpp -- one shard of a timer service: lock, wheel, slots, nearest.
 //
 // States of a timer, all changed under the shard's lock:
 //
@@ -8,33 +7,36 @@
 //                    | +--- rearm ------+  |              +--again (periodic)--> armed
 //                    +-- cancel, close ----+--> free
 //
-//     free --arm--> apart --> armed,   and   armed, due --cancel, close--> apart --> free
-//     if user code runs when the payload is moved into its slot, or destroyed: that is done by the
-//     thread that arms or ends the timer, between two holds of the lock.
+//     free --arm--> in_transition --> armed
+//     armed, due --cancel, close--> in_transition --> free
+//
+//     The latter two if moving the payload into its slot, or destroying it, runs user code: the
+//     thread that arms or ends the timer does that between two critical sections.
 //
 //   free     the slot is in the pool
 //   armed    in the wheel
-//   due      taken out of the wheel by collect(); its id is in somebody's batch, or in a closure
-//            that was handed to an executor
+//   due      taken out of the wheel by collect(); its id is in a batch, or in a closure that was
+//            passed to an executor
 //   running  its callback has begun.  The payload belongs to the thread that runs it, and stays
 //            where it is: slots do not move.
-//   apart    the payload is being made or destroyed.  To all others there is no such timer.
+//   in_transition
+//            the payload is being constructed or destroyed.  Other threads cannot find the timer.
 //
 // Invariants
-//   T1  Whoever moves a timer out of armed or due (begin, cancel, close, drop) is the one that ends
-//       it: exactly one end.
+//   T1  The thread that moves a timer out of armed or due (begin, cancel, close, drop) is the one
+//       that ends it: exactly one end.
 //   T2  A batch holds ids, never addresses.  `turn` counts how often a timer was collected, so that
-//       an entry of an old batch does not begin a timer that was rearmed and is due anew.
+//       an entry of an old batch does not begin a timer that was rearmed and is due again.
 //   T3  nearest <= every armed deadline.  It is written under the lock only; arming lowers it,
-//       collect() sets it, look_again() raises it.  Cancelling leaves it: at most one wake-up too
-//       many.
+//       collect() sets it, refresh_nearest() raises it.  Cancelling does not change it, which costs
+//       at most one needless wake-up.
 //   T4  After closed was set, nothing becomes armed.
 //
 // Memory orders
-//   nearest  arm and rearm lower it with seq_cst, before they look at the service's wake_at; the
-//            waiter stores wake_at, then reads it, both with seq_cst: one of them sees the other.
-//   ended    changed under the lock by end(), read under the lock by who waits: the lock orders it;
-//            the kernel compares it again when the waiter goes to sleep.
+//   nearest  arm and rearm lower it with seq_cst, before they load the service's wake_at; the
+//            waiter stores wake_at, then loads nearest, both with seq_cst: one sees the other.
+//   ended    changed by end() and read by waiters, both under the lock, which orders it; the kernel
+//            compares it again when a waiter goes to sleep.
 
 #pragma once
 
@@ -53,7 +55,7 @@
 
 namespace verge {
 
-/// A timer whose time has come, as collect() gives it out: a name, not the timer itself.
+/// A due timer, as collect() returns it: its id, not the timer itself.
 struct due_timer {
     timer_id id;
     tick deadline = 0;
@@ -61,7 +63,7 @@ struct due_timer {
     std::uint32_t shard = 0;
 };
 
-namespace detail {
+namespace detail::driver {
 
 /// What a shard counts, under its lock.
 struct shard_counters {
@@ -73,22 +75,22 @@ struct shard_counters {
     std::uint64_t rejected = 0;
 };
 
-/// Whether the destructor of this payload has nothing to do, so that it need not be called.  A
-/// payload type may know that of each value: a callback does.
+/// Whether the destructor of this payload is a no-op, so that it need not be called.  A payload
+/// type may decide that for each value, as a callback does.
 template <class Payload>
-[[nodiscard]] bool destroyed_silently(const Payload& payload) noexcept {
-    if constexpr (requires { payload.destroyed_silently(); }) {
-        return payload.destroyed_silently();
+[[nodiscard]] bool has_trivial_destroy(const Payload& payload) noexcept {
+    if constexpr (requires { payload.has_trivial_destroy(); }) {
+        return payload.has_trivial_destroy();
     } else {
         return std::is_trivially_destructible_v<Payload>;
     }
 }
 
-/// Whether no user code runs when it is moved from.
+/// Whether a move of this value runs no user code.
 template <class T>
-[[nodiscard]] bool moved_silently(const T& value) noexcept {
-    if constexpr (requires { value.moved_silently(); }) {
-        return value.moved_silently();
+[[nodiscard]] bool has_trivial_move(const T& value) noexcept {
+    if constexpr (requires { value.has_trivial_move(); }) {
+        return value.has_trivial_move();
     } else {
         return std::is_trivially_copyable_v<T>;
     }
@@ -96,19 +98,19 @@ template <class T>
 
 template <class Payload, class Platform>
 class alignas(64) timer_shard {
-    enum class state : std::uint8_t { free, armed, due, running, apart };
+    enum class state : std::uint8_t { free, armed, due, running, in_transition };
 
 public:
     struct entry : wheel_timer {
         entry() noexcept {}  // NOLINT(modernize-use-equals-default): the payload comes later
-        ~entry() {}          // NOLINT(modernize-use-equals-default): and is gone by now
+        ~entry() {}          // NOLINT(modernize-use-equals-default): and is destroyed before
         entry(const entry&) = delete;
         entry& operator=(const entry&) = delete;
 
         std::uint32_t turn = 0;
         state now = state::free;
-        bool over = false;    // running, and cancelled meanwhile: it is not to run again
-        bool silent = false;  // nothing would be seen of the payload's destruction
+        bool over = false;             // running, and cancelled meanwhile: it is not to run again
+        bool trivial_destroy = false;  // nothing would be seen of the payload's destruction
         union {
             Payload payload;  // lives while the timer is armed, due or running
         };
@@ -117,18 +119,18 @@ public:
     using chunk_list = typename pool::chunk_list;
     using lock_type = typename Platform::lock;
 
-    /// What became of arm().
+    /// The result of arm().
     struct arm_result {
         timer_id id;             // empty: closed, or else there is no free slot: adopt() a chunk
         tick news = never_tick;  // the deadline, if the waiter may have to know of it
         bool closed = false;     // no new timers
     };
 
-    /// The time until the first collect(), and whether threads may meet here.  Before any timer is
-    /// armed.
+    /// Sets the time until the first collect(), and whether threads may use the shard concurrently.
+    /// Precondition: no timer was armed yet.
     void start(tick now, bool locks) noexcept {
-        if constexpr (requires { lock_.leave_out(); }) {
-            if (!locks) lock_.leave_out();
+        if constexpr (requires { lock_.disable(); }) {
+            if (!locks) lock_.disable();
         }
         const lock_scope hold(lock_);
         wheel_.advance(now, [](entry&) {});
@@ -136,10 +138,10 @@ public:
 
     // ---- by any thread --------------------------------------------------------------------------
 
-    /// Whether arm() by the thread of this number most likely meets nobody.
-    [[nodiscard]] bool leans_to(unsigned self) const noexcept {
-        if constexpr (requires { lock_.leans_to(self); }) {
-            return lock_.leans_to(self);
+    /// Whether arm() by the thread of this number is most likely uncontended.
+    [[nodiscard]] bool is_biased_to(unsigned self) const noexcept {
+        if constexpr (requires { lock_.is_biased_to(self); }) {
+            return lock_.is_biased_to(self);
         } else {
             return false;
         }
@@ -155,32 +157,32 @@ public:
         if (e == nullptr) [[unlikely]]
             return not_armed();
         make(static_cast<void*>(std::addressof(e->payload)));
-        e->silent = destroyed_silently(e->payload);
+        e->trivial_destroy = has_trivial_destroy(e->payload);
         return link(*e, place);
     }
 
-    /// The same, where user code runs in make(): it is called without the lock.
+    /// The same for a make() that runs user code: it is called without the lock.
     template <class Make, class Place>
-    [[gnu::noinline]] arm_result arm_apart(unsigned self, Make&& make, Place&& place) noexcept {
+    [[gnu::noinline]] arm_result arm_unlocked(unsigned self, Make&& make, Place&& place) noexcept {
         entry* e = nullptr;
         {
             const lock_scope hold(lock_, self);
             e = pool_.take();
             if (e == nullptr) return not_armed();
-            e->now = state::apart;
-            ++apart_;
+            e->now = state::in_transition;
+            ++in_transition_;
         }
         make(static_cast<void*>(std::addressof(e->payload)));
-        e->silent = destroyed_silently(e->payload);
+        e->trivial_destroy = has_trivial_destroy(e->payload);
         {
             const lock_scope hold(lock_, self);
             if (!closed_) {
-                --apart_;
+                --in_transition_;
                 return link(*e, place);
             }
             ++counters_.rejected;
         }
-        destroy_apart(*e);
+        destroy_unlocked(*e);
         return {{}, never_tick, true};
     }
 
@@ -197,14 +199,14 @@ public:
             return runs ? cancel_result::running : cancel_result::gone;
         }
         ++counters_.cancelled;
-        if (e->silent) [[likely]] {  // no need to look at it at all
+        if (e->trivial_destroy) [[likely]] {  // no need to look at it at all
             discard(*e);
             lock_.unlock();
             return cancel_result::cancelled;
         }
-        set_apart(*e);
+        begin_transition(*e);
         lock_.unlock();
-        destroy_apart(*e);
+        destroy_unlocked(*e);
         return cancel_result::cancelled;
     }
 
@@ -226,7 +228,7 @@ public:
     reschedule_result rearm(timer_id id, tick deadline, tick& news) noexcept {
         const lock_scope hold(lock_);
         entry* const e = pool_.find(id.value());
-        if (e == nullptr || e->now == state::apart) return reschedule_result::gone;
+        if (e == nullptr || e->now == state::in_transition) return reschedule_result::gone;
         if (e->now == state::running) return reschedule_result::running;
         e->now = state::armed;
         wheel_.arm_at(*e, deadline);
@@ -242,7 +244,7 @@ public:
         return e->deadline();
     }
 
-    // ---- by whoever collects --------------------------------------------------------------------
+    // ---- by the waiter --------------------------------------------------------------------------
 
     /// Takes what is due by `now` out of the wheel, in order, at most `room`.
     std::size_t collect(tick now, std::uint32_t own_number, due_timer* out,
@@ -254,19 +256,19 @@ public:
             [&](entry& e) {
                 e.now = state::due;
                 ++e.turn;
-                // What runs soon is on its way from memory when it begins.
+                // The payload runs soon: prefetch its first and last byte.
                 __builtin_prefetch(std::addressof(e.payload));
                 __builtin_prefetch(reinterpret_cast<const char*>(std::addressof(e) + 1) - 1);
                 out[count++] = {timer_id(pool::id_of(e)), e.deadline(), e.turn, own_number};
             },
             room);
-        // relaxed: who lowers it holds the lock, and who sleeps by it is the caller.
+        // relaxed: threads that lower it hold the lock, and the waiter is the caller.
         nearest_.store(wheel_.next_bound().value_or(never_tick), std::memory_order_relaxed);
         return count;
     }
 
-    /// Whether the nearest turns out to be later than it was said: it was cancelled.
-    bool look_again() noexcept {
+    /// Raises nearest if the first timer was cancelled.  False if it has not changed.
+    bool refresh_nearest() noexcept {
         const lock_scope hold(lock_);
         const tick bound = wheel_.next_bound().value_or(never_tick);
         // relaxed, twice: as in collect().
@@ -284,25 +286,25 @@ public:
     /// running -> free.  Destroys the payload, before it takes the lock.
     void end(entry& e) noexcept {
         std::destroy_at(std::addressof(e.payload));
-        bool somebody_waits = false;
+        bool has_waiters = false;
         {
             const lock_scope hold(lock_);
-            somebody_waits = end_locked(e);
+            has_waiters = end_locked(e);
         }
-        if (somebody_waits) Platform::wake_all(ended_);
+        if (has_waiters) Platform::wake_all(ended_);
     }
 
     /// end() of one and begin() of the next, under one lock.
     [[nodiscard]] entry* end_and_begin(entry& e, const due_timer& next) noexcept {
         std::destroy_at(std::addressof(e.payload));
-        bool somebody_waits = false;
+        bool has_waiters = false;
         entry* begun = nullptr;
         {
             const lock_scope hold(lock_);
-            somebody_waits = end_locked(e);
+            has_waiters = end_locked(e);
             begun = begin_locked(next);
         }
-        if (somebody_waits) Platform::wake_all(ended_);
+        if (has_waiters) Platform::wake_all(ended_);
         return begun;
     }
 
@@ -310,7 +312,7 @@ public:
     /// it. `armed_as` is set, under the lock, to the deadline that counts: it may be of the
     /// payload.
     [[nodiscard]] bool again(entry& e, tick deadline, tick& armed_as, tick& news) noexcept {
-        bool somebody_waits = false;
+        bool has_waiters = false;
         {
             const lock_scope hold(lock_);
             if (e.over || closed_) return false;
@@ -318,13 +320,13 @@ public:
             wheel_.arm_at(e, deadline);
             armed_as = e.deadline();
             news = lower_nearest(e.deadline());
-            somebody_waits = one_less_runs();
+            has_waiters = count_end();
         }
-        if (somebody_waits) Platform::wake_all(ended_);
+        if (has_waiters) Platform::wake_all(ended_);
         return true;
     }
 
-    /// due -> free, for a timer that will not be run by whom it was given to.
+    /// due -> free, for a timer that its executor destroys without running.
     bool drop(const due_timer& due) noexcept {
         lock_.lock();
         entry* const e = find_due(due);
@@ -333,9 +335,9 @@ public:
             return false;
         }
         ++counters_.dropped;
-        set_apart(*e);
+        begin_transition(*e);
         lock_.unlock();
-        destroy_apart(*e);
+        destroy_unlocked(*e);
         return true;
     }
 
@@ -362,18 +364,18 @@ public:
                     }
                     if (e->now >= state::running) continue;
                     ++counters_.dropped;
-                    set_apart(*e);
+                    begin_transition(*e);
                     doomed[count++] = e;
                 }
-                // relaxed: nothing is armed any more, so nobody sleeps by it.
+                // relaxed: nothing is armed any more, so no sleep depends on it.
                 if (!more) nearest_.store(never_tick, std::memory_order_relaxed);
             }
             for (std::size_t i = 0; i < count; ++i)
-                destroy_apart(*doomed[i]);
+                destroy_unlocked(*doomed[i]);
         }
     }
 
-    /// Waits until no callback is running, but the caller's `own`.
+    /// Waits until no callback is running, except the caller's `own`.
     void wait_idle(std::size_t own) noexcept {
         for (;;) {
             std::uint32_t seen = 0;
@@ -408,7 +410,7 @@ public:
 
     [[nodiscard]] shard_counters counters(std::uint64_t& pending) const noexcept {
         const lock_scope hold(lock_);
-        pending += pool_.size() - running_ - apart_;
+        pending += pool_.size() - running_ - in_transition_;
         return counters_;
     }
 
@@ -441,49 +443,49 @@ private:
     bool end_locked(entry& e) noexcept VERGE_REQUIRES(lock_) {
         e.now = state::free;
         pool_.free(e);
-        return one_less_runs();
+        return count_end();
     }
 
-    // Whether somebody waits for that, and is to be woken when the lock is free.
-    bool one_less_runs() noexcept VERGE_REQUIRES(lock_) {
+    // Counts a callback as ended.  True if there are waiters, to be woken after the unlock.
+    bool count_end() noexcept VERGE_REQUIRES(lock_) {
         --running_;
         if (waiting_ == 0) return false;
-        waiting_ = 0;  // all are woken; who must wait on counts itself again
-        // relaxed, twice: under the lock, and the kernel compares it for who goes to sleep.
+        waiting_ = 0;  // all are woken; a waiter that must wait longer counts itself again
+        // relaxed, twice: under the lock, and the kernel compares it when a waiter goes to sleep.
         ended_.store(ended_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         return true;
     }
 
-    // No slot: there is none free, or never will be.
+    // The result without a slot: none is free, or the shard is closed.
     arm_result not_armed() noexcept VERGE_REQUIRES(lock_) {
         if (!closed_) return {};
         ++counters_.rejected;
         return {{}, never_tick, true};
     }
 
-    // With its payload -> armed.
+    // -> armed.  Precondition: the payload is constructed.
     template <class Place>
     arm_result link(entry& e, Place& place) noexcept VERGE_REQUIRES(lock_) {
         e.now = state::armed;
         e.over = false;
         ++counters_.scheduled;
         const timer_id id(pool::id_of(e));
-        place(wheel_, e);  // last: it may read the clock, which nothing overtakes
+        place(wheel_, e);  // last: it may read the clock, which delays later instructions
         return {id, lower_nearest(e.deadline()), false};
     }
 
-    // armed or due -> apart.  Then destroy_apart() it without the lock.
-    void set_apart(entry& e) noexcept VERGE_REQUIRES(lock_) {
+    // armed or due -> in_transition.  Then call destroy_unlocked() without the lock.
+    void begin_transition(entry& e) noexcept VERGE_REQUIRES(lock_) {
         wheel_.cancel(e);
-        e.now = state::apart;
-        ++apart_;
+        e.now = state::in_transition;
+        ++in_transition_;
     }
 
-    // apart -> free.
-    [[gnu::noinline]] void destroy_apart(entry& e) noexcept {
+    // in_transition -> free.
+    [[gnu::noinline]] void destroy_unlocked(entry& e) noexcept {
         std::destroy_at(std::addressof(e.payload));
         const lock_scope hold(lock_);
-        --apart_;
+        --in_transition_;
         e.now = state::free;
         pool_.free(e);
     }
@@ -498,7 +500,7 @@ private:
     tick lower_nearest(tick deadline) noexcept VERGE_REQUIRES(lock_) {
         // relaxed: it is written under the lock, which is held.
         if (deadline >= nearest_.load(std::memory_order_relaxed)) return never_tick;
-        // seq_cst: before the look at wake_at; pairs with the load in nearest().
+        // seq_cst: before the load of wake_at; pairs with the load in nearest().
         nearest_.store(deadline, std::memory_order_seq_cst);
         return deadline;
     }
@@ -512,20 +514,20 @@ private:
     template <class T>
     using atomic = typename Platform::template atomic<T>;
 
-    // In this order, what arm() and cancel() touch stands on two cache lines, and on one of the
-    // wheel's slots: threads that meet in a shard pay for each line.
+    // In this order, arm() and cancel() touch two cache lines of the shard, and one of the wheel's
+    // slots: threads that share a shard pay a cache miss for each line.
     mutable lock_type lock_;
     atomic<tick> nearest_{never_tick};
     bool closed_ VERGE_GUARDED_BY(lock_) = false;
     std::uint32_t waiting_ VERGE_GUARDED_BY(lock_) = 0;  // in wait_for() or wait_idle()
     shard_counters counters_ VERGE_GUARDED_BY(lock_);
-    pool pool_ VERGE_GUARDED_BY(lock_){pool::unlimited, this};  // ids lead to this shard
-    // After the pool: destroyed first, so that no timer of a dead slot is linked.
+    pool pool_ VERGE_GUARDED_BY(lock_){pool::unlimited, this};  // owner_of(id) is this shard
+    // After the pool: destroyed first, so that it links no destroyed timer.
     timing_wheel<entry> wheel_ VERGE_GUARDED_BY(lock_);
     std::size_t running_ VERGE_GUARDED_BY(lock_) = 0;
-    std::size_t apart_ VERGE_GUARDED_BY(lock_) = 0;
-    atomic<std::uint32_t> ended_{0};  // a futex: changes when a callback ended and somebody waits
+    std::size_t in_transition_ VERGE_GUARDED_BY(lock_) = 0;
+    atomic<std::uint32_t> ended_{0};  // a futex: changes when a callback ends and has waiters
 };
 
-}  // namespace detail
+}  // namespace detail::driver
 }  // namespace verge

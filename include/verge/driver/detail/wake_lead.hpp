@@ -1,14 +1,12 @@
-// verge/driver/detail/wake_lead.hpp -- how much before a deadline to ask the kernel for a wake-up.
+// verge/driver/detail/wake_lead.hpp -- how much before a deadline to set the kernel's wake-up.
 //
-// A sleeping thread wakes late, by what the kernel and the machine need: 3 us on a busy processor,
-// 40 us on one that had gone to sleep, more in a virtual machine.  Most of that comes back with
-// every sleep, so it can be asked for in advance: by the time that seven of eight wake-ups take at
-// least.  One of eight comes a little too soon, and waits for the deadline awake.  A fiber that
-// waits awake lets others run; so of its wake-ups one of four comes too soon.
+// A sleeping thread wakes late: by 3 us on a busy processor, 40 us on one in a deep sleep state,
+// more in a virtual machine.  Most of that latency recurs with every sleep, so the wake-up is set
+// earlier by the latency that 7 of 8 wake-ups exceed.  1 of 8 comes early, and busy-waits for the
+// deadline.  A fiber that busy-waits lets others run, so 1 of 4 of its wake-ups may come early.
 //
-// It learns from each wake-up: a step up when one came too late, seven (or three) steps down when
-// one came too soon.  So it settles where one of eight (or four) is too soon, wherever that is, and
-// follows when it moves.
+// It adapts with each wake-up: one step up when it was late, 7 (or 3) steps down when it was early.
+// So it converges to the quantile at which 1 of 8 (or 4) is early, and follows when that changes.
 //
 // Thread safety: none; it belongs to the thread that sleeps, or to the worker whose fibers do.
 
@@ -18,21 +16,21 @@
 
 #include <algorithm>
 
-namespace verge::detail {
+namespace verge::detail::driver {
 
 class wake_lead {
 public:
-    /// One of so many wake-ups is to come too soon.  Begins with what another has learned.
+    /// Targets 1/one_of early wake-ups.  Starts from a lead that another instance has `learned`.
     explicit wake_lead(int one_of, duration learned = duration::zero()) noexcept
         : lead_(learned), down_(one_of - 1) {}
 
-    /// At most so much: longer waits awake would cost more than they give.
+    /// The largest lead: a longer busy-wait would cost more than it gains.
     static constexpr duration most{50'000};
 
     /// How much before the deadline to wake up.
     [[nodiscard]] duration lead() const noexcept { return lead_; }
 
-    /// A wake-up came so much after the time that was asked for.
+    /// Records a wake-up that came `late` after the time that was set.
     void woke(duration late) noexcept {
         const duration step = std::max(duration(100), lead_ / 64);
         lead_ =
@@ -41,7 +39,7 @@ public:
 
 private:
     duration lead_;
-    int down_;  // steps, when one came too soon
+    int down_;  // steps down after an early wake-up
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::driver

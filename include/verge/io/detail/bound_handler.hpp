@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 /// A handler with the values it is to be called with.
 template <class Handler, class... Values>
@@ -75,4 +75,4 @@ private:
     std::optional<tracked> work_;
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

@@ -14,9 +14,9 @@
 
 #include <verge/base/clock.hpp>
 #include <verge/driver/reactor.hpp>
-#include <verge/io/detail/scheduler.hpp>
+#include <verge/io/detail/loop_core.hpp>
+#include <verge/io/detail/loop_timers.hpp>
 #include <verge/io/detail/timer_list.hpp>
-#include <verge/io/detail/timer_service.hpp>
 #include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/wait_traits.hpp>
 
@@ -39,7 +39,7 @@ struct boottime_clock {
     [[nodiscard]] static time_point now() noexcept;
 };
 
-namespace detail {
+namespace detail::io {
 
 /// What is the same for all clocks.  Its bodies are in src/io/clock_queue.cpp.
 class clock_queue_base : public execution_context::service,
@@ -80,7 +80,7 @@ protected:
     /// Under the lock: sets the alarm for what is the earliest now.
     void set_alarm();
 
-    scheduler& loop_;
+    loop_core& loop_;
     bool closed_ = false;
 
 private:
@@ -312,5 +312,5 @@ private:
     timer_list<timer> never_;  // with an expiry that never comes
 };
 
-}  // namespace detail
+}  // namespace detail::io
 }  // namespace verge

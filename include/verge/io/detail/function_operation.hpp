@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 template <class F, class Allocator>
 class function_operation final : public operation {
@@ -58,4 +58,4 @@ template <class F, class Allocator>
     return made;
 }
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

@@ -22,11 +22,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <system_error>
 #include <type_traits>
 
-#include <system_error>
-
-namespace verge::detail {
+namespace verge::detail::io {
 
 #ifdef VERGE_ENABLE_HANDLER_TRACKING
 inline constexpr bool tracks_handlers = true;
@@ -111,4 +110,4 @@ inline void track_operation(const handler_origin& what) noexcept {
     }
 }
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

@@ -11,8 +11,8 @@
 #include <verge/io/buffer.hpp>
 #include <verge/io/cancellation.hpp>
 #include <verge/io/detail/bound_handler.hpp>
+#include <verge/io/detail/loop_core.hpp>
 #include <verge/io/detail/operation.hpp>
-#include <verge/io/detail/scheduler.hpp>
 #include <verge/io/detail/thread_cache.hpp>
 #include <verge/io/detail/timer_handle.hpp>
 #include <verge/io/error.hpp>
@@ -27,7 +27,7 @@
 
 #include <sys/uio.h>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 class io_operation;
 
@@ -51,10 +51,10 @@ private:
     std::atomic<io_operation*> op_{nullptr};
 };
 
-/// An operation on a descriptor: tried by the reactor, then in the scheduler's queue.
+/// An operation on a descriptor: tried by the reactor, then in the loop's queue.
 class io_operation : public operation, public fd_operation {
 public:
-    io_operation(operation::function run, attempt_function try_it, scheduler& loop) noexcept
+    io_operation(operation::function run, attempt_function try_it, loop_core& loop) noexcept
         : operation(run), fd_operation(try_it, &finished), loop_(loop) {}
 
     std::error_code error;
@@ -65,12 +65,12 @@ protected:
 
 private:
     static void finished(fd_operation& self, std::error_code aborted, void* sink);
-    scheduler& loop_;
+    loop_core& loop_;
 };
 
 class io_handle {
 public:
-    explicit io_handle(scheduler& loop) : loop_(loop), reactor_(loop.use_reactor()) {}
+    explicit io_handle(loop_core& loop) : loop_(loop), reactor_(loop.use_reactor()) {}
     ~io_handle() { close(); }
     io_handle(const io_handle&) = delete;
     io_handle& operator=(const io_handle&) = delete;
@@ -84,7 +84,7 @@ public:
     std::size_t cancel() noexcept;
     void cancel(fd_event event, io_operation& op) noexcept;
     [[nodiscard]] int fd() const noexcept { return fd_; }
-    [[nodiscard]] scheduler& loop() const noexcept { return loop_; }
+    [[nodiscard]] loop_core& loop() const noexcept { return loop_; }
 
     /// Begins an operation; with bad_descriptor if it is not open.
     void start(fd_event event, io_operation& op);
@@ -92,7 +92,7 @@ public:
     void fail(io_operation& op) noexcept;
 
 private:
-    scheduler& loop_;
+    loop_core& loop_;
     reactor& reactor_;
     int fd_ = -1;
     reactor::descriptor* registered_ = nullptr;
@@ -154,13 +154,13 @@ class io_with_handler final : public io_operation {
 
 public:
     template <class... HomeArgs>
-    [[nodiscard]] static io_with_handler* create(scheduler& loop, const Work& work,
+    [[nodiscard]] static io_with_handler* create(loop_core& loop, const Work& work,
                                                  Handler& handler, const HomeArgs&... args) {
         return memory::create(verge::get_associated_allocator(handler), loop, work, handler,
                               args...);
     }
     template <class... HomeArgs>
-    io_with_handler(scheduler& loop, const Work& work, Handler& handler, const HomeArgs&... args)
+    io_with_handler(loop_core& loop, const Work& work, Handler& handler, const HomeArgs&... args)
         : io_operation(&run, &try_it, loop),
           work_(work),
           home_(handler, args...),
@@ -356,4 +356,4 @@ struct write_sequence_once {
     io_result operator()(int fd) const noexcept { return write_some(fd, gathered(from).parts()); }
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

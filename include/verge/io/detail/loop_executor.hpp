@@ -6,7 +6,7 @@
 #pragma once
 
 #include <verge/io/detail/function_operation.hpp>
-#include <verge/io/detail/scheduler.hpp>
+#include <verge/io/detail/loop_core.hpp>
 #include <verge/io/execution.hpp>
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 template <class Context, class Allocator, bool Tracked>
 class loop_executor {
@@ -170,8 +170,8 @@ public:
         loop().post(op, (bits_ & continuation_bit) != 0);
         return handed::later;
     }
-    /// Of the library: the scheduler behind it.
-    [[nodiscard]] scheduler& loop() const noexcept {
+    /// Of the library: the loop behind it.
+    [[nodiscard]] loop_core& loop() const noexcept {
         return context().loop();
     }
 
@@ -209,4 +209,4 @@ private:
     std::uintptr_t bits_;
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

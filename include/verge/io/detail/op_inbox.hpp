@@ -31,11 +31,11 @@
 // Memory orders
 //   push() releases, take() acquires: the loop sees what the pushers wrote.  All changes are
 //   read-modify-writes, so it sees that of those before the last one as well.  fall_asleep() is
-//   relaxed: what the loop says about its sleep besides is under the scheduler's lock, which the
+//   relaxed: what the loop says about its sleep besides is under the loop's lock, which the
 //   waker takes.  enter() is relaxed: what makes something visible after it is a release, which
 //   publishes the count as well; so who has seen that thing, and ends the loop, finds the count.
 //   leave() releases, wait() acquires: the end comes after all that was counted.
-//   tests/model/io_loop_model.cpp explores it with the scheduler around it.
+//   tests/model/io_loop_model.cpp explores it with the loop around it.
 
 #pragma once
 
@@ -47,7 +47,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 /// The threads that have shown something to a loop, and touch that loop once more.
 class latecomers {
@@ -165,4 +165,4 @@ private:
     std::atomic<std::uintptr_t> word_{awake};
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

@@ -9,7 +9,7 @@
 
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 /// What became of an operation that an executor was asked to complete, as it executes a function:
 /// the caller completes it here, the executor does later, or it cannot.
@@ -18,7 +18,7 @@ enum class handed { here, later, no };
 template <bool Tracked>
 class basic_operation : public tracked_handler<Tracked> {
 public:
-    /// `owner` is the scheduler that runs it, or nullptr to destroy it without a call.
+    /// `owner` is the loop that runs it, or nullptr to destroy it without a call.
     using function = void (*)(void* owner, basic_operation* self);
 
     void complete(void* owner) { function_(owner, this); }
@@ -211,4 +211,4 @@ private:
     Operation* last_ = nullptr;
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

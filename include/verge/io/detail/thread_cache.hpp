@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 /// Throws std::bad_alloc.  Aligned for any ordinary type.
 [[nodiscard]] void* allocate_cached(std::size_t size);
@@ -67,4 +67,4 @@ struct op_memory {
     }
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

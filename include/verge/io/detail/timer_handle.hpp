@@ -5,7 +5,7 @@
 #include <verge/io/any_io_executor.hpp>
 #include <verge/io/detail/clock_queue.hpp>
 #include <verge/io/detail/loop_executor.hpp>
-#include <verge/io/detail/timer_service.hpp>
+#include <verge/io/detail/loop_timers.hpp>
 #include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/io_context.hpp>
 #include <verge/io/thread_pool.hpp>
@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 void sleep_for(duration time) noexcept;
 
@@ -41,9 +41,9 @@ template <class Inner, class Token>
 inline constexpr bool is_loop_executor<executor_with_default<Inner, Token>> =
     is_loop_executor<Inner>;
 
-/// The scheduler behind an executor.
+/// The loop behind an executor.
 template <class Executor>
-scheduler& scheduler_of(const Executor& ex) {
+loop_core& loop_of(const Executor& ex) {
     if constexpr (is_loop_executor<Executor>) {
         return ex.loop();
     } else {
@@ -51,7 +51,7 @@ scheduler& scheduler_of(const Executor& ex) {
             if (const auto* io = ex.template target<io_context::executor_type>()) return io->loop();
         }
         execution_context& context = verge::query(ex, execution::context);
-        return use_service<scheduler>(context);
+        return use_service<loop_core>(context);
     }
 }
 
@@ -90,7 +90,7 @@ struct cancel_wait {
 template <class Clock, class Traits, class Executor>
 class timer_handle {
     using home_type =
-        std::conditional_t<is_monotonic<Clock, Traits>, timer_service, clock_queue<Clock, Traits>>;
+        std::conditional_t<is_monotonic<Clock, Traits>, loop_timers, clock_queue<Clock, Traits>>;
     using timer_type =
         std::conditional_t<is_monotonic<Clock, Traits>, loop_timer, clock_timer<Clock, Traits>>;
     // A loop's own executor leads to the service by itself; for others it is kept.
@@ -163,9 +163,9 @@ private:
     using home_ref = std::conditional_t<finds_home, found, kept>;
 
     static home_type& find_home(const Executor& ex) {
-        scheduler& loop = scheduler_of(ex);
+        loop_core& loop = loop_of(ex);
         if constexpr (is_monotonic<Clock, Traits>) {
-            return timer_service::of(loop);
+            return loop_timers::of(loop);
         } else {
             return use_service<home_type>(loop.context());
         }
@@ -199,4 +199,4 @@ private:
     timer_type timer_;
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

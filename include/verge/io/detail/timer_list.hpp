@@ -5,7 +5,7 @@
 
 #pragma once
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 template <class Timer>
 class timer_list {
@@ -31,4 +31,4 @@ private:
     Timer* first_ = nullptr;
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

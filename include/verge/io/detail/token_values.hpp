@@ -15,7 +15,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 template <class How, class Token, class... Values>
 struct token_with_values {
@@ -42,20 +42,20 @@ struct handler_with_values {
     std::tuple<Values...> values;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 template <class How, class Token, class... Values, class R, class... Results>
-struct async_result<detail::token_with_values<How, Token, Values...>, R(Results...)> {
+struct async_result<detail::io::token_with_values<How, Token, Values...>, R(Results...)> {
     using inner_signature = std::remove_pointer_t<decltype(How::signature(
         static_cast<R (*)(Results...)>(nullptr), static_cast<std::tuple<Values...>*>(nullptr)))>;
 
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
-        return detail::initiate_wrapped<Token, inner_signature>(
-            std::forward<Initiation>(initiation), detail::forward_inner<Raw>(token.token),
-            [values = std::tuple<Values...>(detail::forward_inner<Raw>(
+        return detail::io::initiate_wrapped<Token, inner_signature>(
+            std::forward<Initiation>(initiation), detail::io::forward_inner<Raw>(token.token),
+            [values = std::tuple<Values...>(detail::io::forward_inner<Raw>(
                  token.values))]<class Handler>(Handler&& handler) mutable {
-                return detail::handler_with_values<How, std::decay_t<Handler>, Values...>{
+                return detail::io::handler_with_values<How, std::decay_t<Handler>, Values...>{
                     std::forward<Handler>(handler), std::move(values)};
             },
             std::forward<Args>(args)...);

@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace verge::detail {
+namespace verge::detail::io {
 
 class wait_operation : public operation {
 public:
@@ -190,4 +190,4 @@ private:
     tracked work_;
 };
 
-}  // namespace verge::detail
+}  // namespace verge::detail::io

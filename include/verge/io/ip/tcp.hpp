@@ -38,7 +38,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 /// Owns the connection until somebody gets it: the operation may be destroyed before.
 class accept_work : public fd_work {
@@ -155,13 +155,13 @@ public:
     }
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 namespace ip {
 
 template <class Executor>
-class tcp::basic_socket : public verge::detail::basic_tcp_object<Executor> {
-    using base = verge::detail::basic_tcp_object<Executor>;
+class tcp::basic_socket : public verge::detail::io::basic_tcp_object<Executor> {
+    using base = verge::detail::io::basic_tcp_object<Executor>;
 
 public:
     using typename socket_base::shutdown_type;
@@ -175,9 +175,9 @@ public:
     explicit basic_socket(const Executor& ex) : base(ex) {}
     /// Opens it.
     basic_socket(const Executor& ex, const tcp& protocol) : base(ex) { base::open(protocol); }
-    template <verge::detail::context_with_executor Context>
+    template <verge::detail::io::context_with_executor Context>
     explicit basic_socket(Context& context) : base(context.get_executor()) {}
-    template <verge::detail::context_with_executor Context>
+    template <verge::detail::io::context_with_executor Context>
     basic_socket(Context& context, const tcp& protocol) : base(context.get_executor()) {
         base::open(protocol);
     }
@@ -190,14 +190,14 @@ public:
     template <class Token = default_completion_token_t<Executor>>
     auto async_connect(const tcp_endpoint& to, Token&& token = Token()) {
         return base::template begin<void(std::error_code)>(
-            fd_event::write, verge::detail::connect_work(to), std::forward<Token>(token));
+            fd_event::write, verge::detail::io::connect_work(to), std::forward<Token>(token));
     }
     /// The same, blocking.
     void connect(const tcp_endpoint& to, std::error_code& error) {
-        verge::detail::connect_work work(to);
+        verge::detail::io::connect_work work(to);
         error = work.begin(base::handle());
         while (!error && !work.attempt(error))
-            verge::detail::wait_ready(base::native_handle(), fd_event::write);
+            verge::detail::io::wait_ready(base::native_handle(), fd_event::write);
     }
     void connect(const tcp_endpoint& to) {
         std::error_code error;
@@ -206,34 +206,35 @@ public:
     }
 
     void shutdown(shutdown_type what, std::error_code& error) {
-        error = verge::detail::shut_down(base::native_handle(), static_cast<int>(what));
+        error = verge::detail::io::shut_down(base::native_handle(), static_cast<int>(what));
     }
     void shutdown(shutdown_type what) {
-        base::check(verge::detail::shut_down(base::native_handle(), static_cast<int>(what)),
+        base::check(verge::detail::io::shut_down(base::native_handle(), static_cast<int>(what)),
                     "shutdown");
     }
     /// As the option of that name.
     void no_delay(bool on) { base::set_option(tcp::no_delay(on)); }
     [[nodiscard]] tcp_endpoint remote_endpoint() const {
         tcp_endpoint at;
-        base::check(verge::detail::endpoint_of(base::native_handle(), true, at), "getpeername");
+        base::check(verge::detail::io::endpoint_of(base::native_handle(), true, at), "getpeername");
         return at;
     }
     [[nodiscard]] tcp_endpoint remote_endpoint(std::error_code& error) const {
         tcp_endpoint at;
-        error = verge::detail::endpoint_of(base::native_handle(), true, at);
+        error = verge::detail::io::endpoint_of(base::native_handle(), true, at);
         return error ? tcp_endpoint() : at;
     }
 };
 
 template <class Executor>
-class tcp::basic_acceptor : public verge::detail::basic_tcp_object<Executor> {
-    using base = verge::detail::basic_tcp_object<Executor>;
+class tcp::basic_acceptor : public verge::detail::io::basic_tcp_object<Executor> {
+    using base = verge::detail::io::basic_tcp_object<Executor>;
     using socket_type = basic_socket<Executor>;
     // A token, and neither an executor nor a context.
     template <class T>
-    static constexpr bool is_token = !execution::executor<std::decay_t<T>> &&
-                                     !verge::detail::context_with_executor<std::remove_cvref_t<T>>;
+    static constexpr bool is_token =
+        !execution::executor<std::decay_t<T>> &&
+        !verge::detail::io::context_with_executor<std::remove_cvref_t<T>>;
 
 public:
     /// The same acceptor with another executor.
@@ -255,12 +256,12 @@ public:
         base::bind(at);
         listen(backlog);
     }
-    template <verge::detail::context_with_executor Context>
+    template <verge::detail::io::context_with_executor Context>
     explicit basic_acceptor(Context& context) : base(context.get_executor()) {}
-    template <verge::detail::context_with_executor Context>
+    template <verge::detail::io::context_with_executor Context>
     basic_acceptor(Context& context, const tcp& protocol)
         : basic_acceptor(Executor(context.get_executor()), protocol) {}
-    template <verge::detail::context_with_executor Context>
+    template <verge::detail::io::context_with_executor Context>
     basic_acceptor(Context& context, const tcp_endpoint& at, bool reuse = true)
         : basic_acceptor(Executor(context.get_executor()), at, reuse) {}
     /// Of one with another executor: what is pending goes along.
@@ -270,10 +271,10 @@ public:
         : base(std::move(other)) {}
 
     void listen(int backlog = socket_base::max_listen_connections) {
-        base::check(verge::detail::listen_at(base::native_handle(), backlog), "listen");
+        base::check(verge::detail::io::listen_at(base::native_handle(), backlog), "listen");
     }
     void listen(int backlog, std::error_code& error) {
-        error = verge::detail::listen_at(base::native_handle(), backlog);
+        error = verge::detail::io::listen_at(base::native_handle(), backlog);
     }
 
     /// Calls a handler, void(error_code, socket), for the next connection.  After an error such as
@@ -287,7 +288,7 @@ public:
     auto async_accept(const Other& ex, Token&& token = Token()) {
         return accept_for(ex, std::forward<Token>(token));
     }
-    template <verge::detail::context_with_executor Context,
+    template <verge::detail::io::context_with_executor Context,
               class Token = default_completion_token_t<Executor>>
     auto async_accept(Context& context, Token&& token = Token()) {
         return accept_for(context.get_executor(), std::forward<Token>(token));
@@ -304,10 +305,10 @@ public:
     void accept(basic_socket<Other>& peer, std::error_code& error) {
         error = peer.is_open() ? std::error_code(error::already_open) : std::error_code();
         if (error) return;
-        verge::detail::accept_work work;
+        verge::detail::io::accept_work work;
         error = work.begin(base::handle());
         while (!error && !work.attempt(error))
-            verge::detail::wait_ready(base::native_handle(), fd_event::read);
+            verge::detail::io::wait_ready(base::native_handle(), fd_event::read);
         work.give_to(peer, error);
     }
     template <class Other>
@@ -335,7 +336,7 @@ private:
     }
 
     template <class Other>
-    struct accept_socket : verge::detail::accept_work {
+    struct accept_socket : verge::detail::io::accept_work {
         explicit accept_socket(const Other& with) : ex(with) {}
         accept_socket(const accept_socket& other) : accept_work(other), ex(other.ex) {}
         accept_socket(accept_socket&& other) noexcept = default;
@@ -353,9 +354,9 @@ private:
         std::optional<basic_socket<Other>> made;
     };
     template <class Socket>
-    struct accept_into : verge::detail::accept_work {
+    struct accept_into : verge::detail::io::accept_work {
         explicit accept_into(Socket& socket) noexcept : peer(&socket) {}
-        std::error_code begin(const verge::detail::io_handle& handle) noexcept {
+        std::error_code begin(const verge::detail::io::io_handle& handle) noexcept {
             if (peer->is_open()) return error::already_open;
             return accept_work::begin(handle);
         }

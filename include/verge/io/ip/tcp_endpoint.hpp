@@ -16,12 +16,11 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-
-#include <sys/socket.h>
 #include <system_error>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/socket.h>
 
 namespace verge {
 
@@ -65,7 +64,7 @@ public:
     friend constexpr bool operator==(tcp, tcp) noexcept = default;
 
     /// Sends small pieces at once.
-    using no_delay = verge::detail::boolean_option<IPPROTO_TCP, TCP_NODELAY>;
+    using no_delay = verge::detail::io::boolean_option<IPPROTO_TCP, TCP_NODELAY>;
 
     template <class Executor>
     class basic_socket;

@@ -30,7 +30,7 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::io {
 
 /// What descriptors and sockets have in common.  `Kind` says what handler tracking calls it, and
 /// what there is in its name.
@@ -42,7 +42,7 @@ public:
     using typename Kind::names::wait_type;
 
     explicit basic_io_object(const Executor& ex)
-        : executor_(ex), handle_(std::make_unique<io_handle>(scheduler_of(ex))) {}
+        : executor_(ex), handle_(std::make_unique<io_handle>(loop_of(ex))) {}
     basic_io_object(basic_io_object&&) noexcept = default;
     basic_io_object& operator=(basic_io_object&&) noexcept = default;
     /// Of one with another executor: what is pending goes along.
@@ -119,7 +119,7 @@ public:
     /// The same, blocking.
     std::size_t read_some(const mutable_buffer& to, std::error_code& error) {
         for (;;) {
-            const io_result got = detail::read_some(handle_->fd(), to.data(), to.size());
+            const io_result got = detail::io::read_some(handle_->fd(), to.data(), to.size());
             error = got.error;
             if (!got.would_block) return got.bytes;
             wait_ready(handle_->fd(), fd_event::read);
@@ -127,7 +127,7 @@ public:
     }
     std::size_t write_some(const const_buffer& from, std::error_code& error) {
         for (;;) {
-            const io_result got = detail::write_some(handle_->fd(), from.data(), from.size());
+            const io_result got = detail::io::write_some(handle_->fd(), from.data(), from.size());
             error = got.error;
             if (!got.would_block) return got.bytes;
             wait_ready(handle_->fd(), fd_event::write);
@@ -180,7 +180,7 @@ private:
     std::unique_ptr<io_handle> handle_;  // nullptr when moved from
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 namespace posix {
 
@@ -195,20 +195,20 @@ protected:
 
 }  // namespace posix
 
-namespace detail {
+namespace detail::io {
 
 struct descriptor_kind {
     static constexpr const char* name = "descriptor";
     using names = posix::descriptor_base;
 };
 
-}  // namespace detail
+}  // namespace detail::io
 
 namespace posix {
 
 template <class Executor = any_io_executor>
-class basic_descriptor : public detail::basic_io_object<Executor, detail::descriptor_kind> {
-    using base = detail::basic_io_object<Executor, detail::descriptor_kind>;
+class basic_descriptor : public detail::io::basic_io_object<Executor, detail::io::descriptor_kind> {
+    using base = detail::io::basic_io_object<Executor, detail::io::descriptor_kind>;
 
 public:
     /// The same descriptor with another executor.
@@ -224,9 +224,9 @@ public:
     explicit basic_descriptor(basic_descriptor<Other>&& other) : base(std::move(other)) {}
     /// Takes over an open descriptor.
     basic_descriptor(const Executor& ex, int fd) : base(ex) { base::assign(fd); }
-    template <detail::context_with_executor Context>
+    template <detail::io::context_with_executor Context>
     explicit basic_descriptor(Context& context) : base(context.get_executor()) {}
-    template <detail::context_with_executor Context>
+    template <detail::io::context_with_executor Context>
     basic_descriptor(Context& context, int fd) : base(context.get_executor()) {
         base::assign(fd);
     }

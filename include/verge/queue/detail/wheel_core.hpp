@@ -1,45 +1,45 @@
 // verge/queue/detail/wheel_core.hpp -- the timing wheel itself, on plain nodes.
 //
-// How it files a timer.  A deadline is read as 15 digits, the lowest three of 6 bits, the others of
-// 4.  The timer's level is the highest digit in which its deadline differs from elapsed_, the
-// wheel's position; its slot is that digit.  So on level 0 a slot is one tick, on level 1 it spans
-// 64 ticks, and so on:
+// Placement.  A deadline is read as 15 digits, the lowest three of 6 bits, the others of 4.  A
+// timer's level is the highest digit in which its deadline differs from elapsed_, the wheel's
+// position; its slot is that digit.  So on level 0 a slot is one tick, on level 1 it spans 64
+// ticks, and so on:
 //
 //     level      0    1      2        3           4     ...     14
 //     slots     64   64     64       16          16              4
 //     a slot     1   64   4096   262144   4.2 million         2^62   ticks
 //
-// Slots are numbered from the first of level 0 on, and so stand in the order of their time. Finding
-// the next timer is two bit scans.  When the least deadline m of the first slot in use is due,
-// elapsed_ moves to m in one step, timers due at m go to the due_ list and the others of the slot
-// are filed again, on lower levels.  Time spans in which nothing is due are never walked.
+// Slots are numbered from level 0 upwards, and so are in order of time.  Finding the next slot is
+// two bit scans.  When the least deadline m of the first slot in use is due, elapsed_ moves to m in
+// one step, timers due at m go to the due_ list, and the others of the slot are cascaded to lower
+// levels.  Ticks at which nothing is due are never visited.
 //
 // Invariants (check() verifies them)
-//   W1  A timer in a slot has deadline > elapsed_, and stands at the level and slot that its
-//       deadline and the present elapsed_ give.  elapsed_ only moves up to a tick before the first
-//       slot in use, or into that slot while it is being emptied; neither changes any other
-//       timer's digits, so W1 is kept without touching them.
+//   W1  A timer in a slot has deadline > elapsed_, and is at the level and slot that its deadline
+//       and the current elapsed_ give.  elapsed_ only moves to a tick before the first slot in use,
+//       or into that slot while it is being emptied; neither changes the place of any other timer,
+//       so W1 is kept without touching them.
 //   W2  Equal deadlines stand in one list (by W1), in the order in which they were armed.
-//   W3  What known_ says of a slot in use is true: nothing; or that the first of its list has the
-//       least deadline; or that the list is in order of deadline, which implies that.  On level 0
-//       both hold by nature.
-//   W4  now_ >= elapsed_.  Timers with deadline <= now_ stand in due_, fresh_, or (only while
-//       behind_, that is inside an advance, or after one that ended before its time: it ran out of
-//       budget, or a callback threw) in slots.
-//   W5  due_ holds what this advance fires next.  fresh_ holds what was armed at or before now_:
-//       it fires on the next advance, so that a timer that re-arms itself with 0 cannot loop.
+//   W3  known_ of a slot in use is correct: `nothing`; or `least_first`, the first of its list has
+//       the least deadline; or `in_order`, the list is sorted by deadline, which implies the
+//       former.  On level 0 both always hold.
+//   W4  now_ >= elapsed_.  Timers with deadline <= now_ are in due_, in fresh_, or in slots; the
+//       latter only while behind_: inside an advance, or after one that ended early because it ran
+//       out of budget or a callback threw.
+//   W5  due_ holds what this advance fires next.  fresh_ holds timers armed for now_ or before:
+//       they fire on the next advance, so that a timer that re-arms itself with 0 cannot loop.
 //   W6  The level `ahead` (below) holds timers whose place by W1 is ahead_, in the slots that they
-//       will have one level below that.  They come before those with equal deadlines in the list
+//       will have one level below that.  They come before timers with equal deadlines in the list
 //       at ahead_ itself.
 //
-// Emptying a slot takes time in proportion to its timers, and a hundred thousand in one slot are
-// ten milliseconds in which nothing fires.  So when slots of a level have proved long, the next one
-// is taken apart before its time, a few timers with each advance, into the slots of a level of its
-// own.  When its time comes these only have to be handed over.
+// Pre-cascading.  Emptying a slot takes time proportional to its timers, and 100,000 timers in one
+// slot stall the wheel for 10 ms.  So when slots of a level have proved long, the next one is
+// pre-cascaded, a few timers per advance, into the slots of the separate level `ahead`.  When its
+// time comes, these lists only have to be spliced into the level below.
 //
-// All lists are rings through a link of the wheel itself.  So a cancel writes the links of both
-// neighbours, reads neither of them, and does not ask where in its list the timer stood: only if
-// the one before it is a slot of the wheel, there may be more to do, and then that is the slot.
+// All lists are circular, through a link in the wheel itself.  So a cancel writes the links of both
+// neighbours without reading them, and need not know the timer's slot.  Only if the previous link
+// is a slot's own link, known_ or occupied_ may have to change, and then that link is the slot.
 
 #pragma once
 
@@ -53,49 +53,49 @@
 
 namespace verge {
 
-namespace detail {
+namespace detail::queue {
 
 class wheel_core;
-struct wheel_access;  // the tests'
+struct wheel_access;  // for tests
 
 struct wheel_link {
     wheel_link* next_;
     wheel_link* prev_;
 };
 
-}  // namespace detail
+}  // namespace detail::queue
 
 /// The part of a timer that a timing_wheel links: derive from it, or embed one.  32 bytes.
 ///
 /// It cannot be copied or moved while it may be linked.  Destroying an armed timer cancels it.
 /// Written by the wheel only.
-class wheel_timer : private detail::wheel_link {
+class wheel_timer : private detail::queue::wheel_link {
 public:
     wheel_timer() noexcept : wheel_link{nullptr, nullptr} {}
     ~wheel_timer() { disarm(); }
     wheel_timer(const wheel_timer&) = delete;
     wheel_timer& operator=(const wheel_timer&) = delete;
 
-    /// Whether it stands in a queue.
+    /// Whether it is in a queue.
     [[nodiscard]] bool armed() const noexcept { return home_ != nullptr; }
 
     /// The tick it was last armed for.  A deadline in the past counts as the queue's now.
     [[nodiscard]] tick deadline() const noexcept { return deadline_; }
 
 private:
-    friend class detail::wheel_core;
+    friend class detail::queue::wheel_core;
     inline void disarm() noexcept;
 
     tick deadline_ = 0;
-    detail::wheel_core* home_ = nullptr;  // where it is armed
+    detail::queue::wheel_core* home_ = nullptr;  // where it is armed
 };
 
-namespace detail {
+namespace detail::queue {
 
 struct wheel_level {
     std::uint16_t first;       // the number of its first slot
-    std::uint8_t shift;        // how many bits of a deadline stand below its digit
-    std::uint8_t digit_limit;  // its largest digit, so its bits are those of a digit
+    std::uint8_t shift;        // the number of bits of a deadline below its digit
+    std::uint8_t digit_limit;  // its largest digit, which is also the digit's mask
 };
 
 struct wheel_shape {
@@ -120,7 +120,7 @@ struct wheel_shape {
 };
 
 // The level of a deadline by the highest bit in which it differs from the wheel's position.  A
-// table, because arm() needs the slot before all else, and computing it is long.
+// table, because the slot is on the critical path of arm(), and computing it takes longer.
 inline constexpr auto wheel_level_by_bit = [] {
     std::array<wheel_level, 64> table{};
     for (unsigned bit = 0; bit < table.size(); ++bit)
@@ -135,7 +135,7 @@ public:
     wheel_core(const wheel_core&) = delete;
     wheel_core& operator=(const wheel_core&) = delete;
 
-    // Inlined, so that the compiler sees that what was just cancelled is not armed.
+    // Inlined, so that the compiler sees that a timer that was just cancelled is not armed.
     [[gnu::always_inline]] void arm(wheel_timer& timer, tick deadline) noexcept {
         adopt(timer);
         if (deadline <= now_) [[unlikely]] {
@@ -170,7 +170,7 @@ public:
     template <class Fire>
     std::size_t advance(tick now, Fire&& fire, std::size_t budget) {
         if (running_ != nullptr) return 0;
-        if (now == never_tick) --now;  // what never fires is not due then either
+        if (now == never_tick) --now;  // timers armed for never_tick are not due then either
         if (now > now_) now_ = now;
         advance_scope scope(*this);
         splice(due_, fresh_);
@@ -228,7 +228,7 @@ private:
 
     enum class knowledge : std::uint8_t { nothing, least_first, in_order };  // W3
 
-    // Lives on the stack of advance(), and outlives the wheel if a callback destroys that.
+    // Lives on the stack of advance(), and outlives the wheel if a callback destroys it.
     struct advance_scope {
         explicit advance_scope(wheel_core& of) noexcept : wheel(of) { of.running_ = this; }
         ~advance_scope() {
@@ -238,7 +238,7 @@ private:
         advance_scope& operator=(const advance_scope&) = delete;
 
         wheel_core& wheel;
-        tick firing = 0;  // the deadline of the timer that is being called: not before elapsed_
+        tick firing = 0;  // the deadline of the timer that is firing: not before elapsed_
         bool wheel_gone = false;
         bool caught_up = false;
     };
@@ -305,7 +305,7 @@ private:
         return place_on(level, deadline);
     }
 
-    // The level below that of the slot that is being taken apart.
+    // The level below that of the slot that is being pre-cascaded.
     [[nodiscard]] wheel_level below_ahead() const noexcept {
         return shape::level(shape::level_of(ahead_) - 1);
     }
@@ -319,7 +319,7 @@ private:
         return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[word]));
     }
 
-    // The first tick that the slot stands for: elapsed_ with this digit, and zeros below.
+    // The first tick of the slot: elapsed_ with this digit, and zeros below.
     // Precondition: the slot is not on the level `ahead`.
     [[nodiscard]] tick start_of(place at) const noexcept {
         const wheel_level level = shape::level(shape::level_of(at));
@@ -357,7 +357,7 @@ private:
         wheel_link* const prev = timer.prev_;
         next->prev_ = prev;
         prev->next_ = next;
-        // The slot of which it was the first, or a number too large.
+        // The slot in whose list it was the first; else an index out of range.
         const place at = (reinterpret_cast<std::uintptr_t>(prev) -
                           reinterpret_cast<std::uintptr_t>(slots_.data())) /
                          sizeof(wheel_link);
@@ -378,12 +378,11 @@ private:
             known_[at] = knowledge::in_order;
         } else if (known_[at] != knowledge::nothing) {
             if (timer.deadline_ < first_of(list).deadline_) [[unlikely]] {
-                // Strictly less than all: it stays in front, in order, and W2 cannot be hurt.
+                // Strictly less than all: at the front it keeps the order, and W2.
                 insert(&list, timer, list.next_);
                 return;
             }
-            // Whether it is in order with the last is a matter of chance: no branch on that but
-            // where all were in order so far.
+            // This comparison is unpredictable, so branch on it only if the list is still sorted.
             if (known_[at] == knowledge::in_order && timer.deadline_ < last_of(list).deadline_) {
                 known_[at] = knowledge::least_first;
             }
@@ -419,15 +418,15 @@ private:
     wheel_link parked_{&parked_, &parked_};  // armed for never
     std::array<wheel_link, shape::slots> slots_;
     std::array<knowledge, shape::slots> known_{};
-    std::size_t long_slot_ = 16384;        // more timers take a millisecond or two
-    unsigned long_level_ = shape::levels;  // the lowest on which a slot was long
-    place ahead_ = 0;                      // the slot that is being taken apart
+    std::size_t long_slot_ = 16384;        // emptying a longer slot takes over 1 to 2 ms
+    unsigned long_level_ = shape::levels;  // the lowest level on which a slot was long
+    place ahead_ = 0;                      // the slot that is being pre-cascaded
     std::size_t moved_ahead_ = 0;
 };
 
 static_assert(sizeof(wheel_core) <= 8192, "an empty wheel is small");
 
-}  // namespace detail
+}  // namespace detail::queue
 
 static_assert(sizeof(wheel_timer) == 32);
 

@@ -1,0 +1,148 @@
+// verge/fibers/detail/execution.hpp -- one thread of control: a thread's own stack, or a fiber's.
+//
+//     thread_state here;                        // of this thread: where its errno lives, and so on
+//     execution thread, fiber;
+//     fiber.prepare(low, top, fn, arg);
+//     thread.switch_to(fiber, here);            // runs fn(arg) on the other stack
+//     ...                                       // fn called fiber.switch_to(thread, ...) or finish
+//
+// It is for the fiber scheduler, which knows who runs where.  It is not a scheduler, owns no stack
+// and knows no thread: whoever switches says from whom, to whom, and on which thread.
+//
+// What belongs to an execution, and is there again when it goes on, on whatever thread that is:
+//   the stack, and the registers that a function must preserve (x86-64: rbx rbp r12-r15 rsp;
+//   aarch64: x19-x29 d8-d15 sp);  errno;  the C++ exceptions being handled and the number of those
+//   in flight (`throw;` and std::uncaught_exceptions()).
+// What belongs to the thread: all thread_local variables, the signal mask, and the floating-point
+//   control words (mxcsr, x87, fpcr).  A fiber that changes its rounding mode must change it back
+//   before it switches; to reload mxcsr costs 4 ns a switch, or 60 after an inexact result.
+//   Shadow stacks (CET) are not switched.
+//
+// errno and the exception state are exchanged *before* the stack, by the thread that switches and
+// goes on: nothing has to be found out after the switch, when the thread may be another one, and
+// nothing here reads a thread-local address that a compiler could keep in a register.  The caller
+// must do as much: a thread_state& is not valid after a switch, since the execution may have come
+// back on another thread.  Ask for it again, through a function that is not inlined.
+//
+// Guarantees, under the names of the tests that hold them
+//   GoesThereAndBack                        switch_to() returns when somebody switches back.
+//   KeepsItsErrno                           also when it goes on on another thread.
+//   RethrowsOnAnotherThread                 a catch block may be left on another thread.
+//   CountsItsOwnUncaughtExceptions          a destructor may switch during unwinding.
+//   StartsOnAnAlignedStack                  16 bytes at the entry, as the ABI has it.
+//   KeepsRegistersAsBoostContextDoes        the same random program has the same result.
+//   AnUnwinderStopsAtTheEntry               backtraces and forced unwinding end there.
+//   AnEntryThatReturnsAborts                with a message, in every build.
+//
+// States: running; suspended (has left by switch_to(), or was prepared); over (has left by
+// finish()). A default-constructed one is running: it stands for whoever first switches from it.
+//
+// A suspended stack, for debuggers: sp_ points to the saved registers, see switch_stack.hpp.
+//
+// Sanitizers: ASan and TSan are told of every switch (stack_watch.hpp), and the object is larger
+// under them. Valgrind wants to know stacks, not switches: whoever makes a stack registers it
+// (annotate.hpp).
+//
+// Thread safety: none.  What was done before an execution was left must happen before it goes on
+// elsewhere: the queue through which it travels orders that.
+// Exceptions: none; one that leaves an entry ends the program, as entries are noexcept.
+
+#pragma once
+
+#include <verge/base/detail/annotate.hpp>
+#include <verge/fibers/detail/stack_watch.hpp>
+#include <verge/fibers/detail/switch_stack.hpp>
+
+#include <cstddef>
+#include <utility>
+
+namespace verge::fibers::detail {
+
+class execution;
+
+/// Where a thread keeps what belongs to the execution it runs.  Made on that thread, and used on
+/// that thread only.
+class thread_state {
+public:
+    /// Of the calling thread.
+    thread_state() noexcept;
+
+private:
+    friend class execution;
+
+    // The layout of __cxa_eh_globals: part of the C++ ABI.
+    struct exception_state {
+        void* caught;
+        unsigned uncaught;
+#ifdef __ARM_EABI_UNWINDER__
+        void* propagating;
+#endif
+    };
+
+    exception_state* exceptions_;
+    int* errno_;
+};
+
+class execution {
+public:
+    /// Must not return: it ends with finish().
+    using entry = void (*)(void* argument) noexcept;
+
+    /// Stands for the stack that first switches from it.
+    execution() noexcept = default;
+    /// Of a suspended one: it never goes on, and what is on its stack is not destroyed.
+    ~execution() = default;
+    execution(const execution&) = delete;
+    execution& operator=(const execution&) = delete;
+
+    /// `fn(argument)` runs on [low, top) at the first switch to it.  Not while it is running; it
+    /// may be prepared again once it is over.  Touches no page of the stack but the last.
+    void prepare(std::byte* low, std::byte* top, entry fn, void* argument) noexcept;
+
+    /// From this one, which is running, to `next`, which is suspended.  Returns when somebody
+    /// switches back to this one.  `here` is of the calling thread, and `next` goes on there.
+    void switch_to(execution& next, thread_state& here) noexcept;
+
+    /// This one is over and `next` goes on.  What is on this stack is not destroyed.  `next` may
+    /// reuse the stack and destroy this object.
+    [[noreturn]] void finish(execution& next, thread_state& here) noexcept;
+
+    /// Called by the first frame of a stack.
+    static void begin(entry fn, void* argument, execution& self) noexcept;
+
+private:
+    void exchange_state(execution& next, thread_state& here) noexcept;
+
+    // Written by whoever runs it, and by prepare(); read by whoever switches to it.
+    void* sp_ = nullptr;  // while suspended: where its registers are saved
+    void* caught_ = nullptr;
+    unsigned uncaught_ = 0;
+    int errno_ = 0;
+#ifdef __ARM_EABI_UNWINDER__
+    void* propagating_ = nullptr;
+#endif
+    [[no_unique_address]] stack_watch<verge::detail::has_asan || verge::detail::has_tsan> watch_;
+};
+
+/// Makes a stack whose first switch calls execution::begin(fn, argument, self); returns what to
+/// load.
+[[nodiscard]] void* make_stack(std::byte* low, std::byte* top, execution::entry fn, void* argument,
+                               execution& self) noexcept;
+
+inline void execution::exchange_state(execution& next, thread_state& here) noexcept {
+    caught_ = std::exchange(here.exceptions_->caught, next.caught_);
+    uncaught_ = std::exchange(here.exceptions_->uncaught, next.uncaught_);
+#ifdef __ARM_EABI_UNWINDER__
+    propagating_ = std::exchange(here.exceptions_->propagating, next.propagating_);
+#endif
+    errno_ = std::exchange(*here.errno_, next.errno_);
+}
+
+inline void execution::switch_to(execution& next, thread_state& here) noexcept {
+    exchange_state(next, here);
+    watch_.leave_for(next.watch_);
+    switch_stack(&sp_, next.sp_);
+    watch_.arrive();
+}
+
+}  // namespace verge::fibers::detail

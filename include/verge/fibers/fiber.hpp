@@ -1,0 +1,217 @@
+// verge/fibers/fiber.hpp -- a fiber that was spawned: join it, detach it, interrupt it.
+//
+//     verge::fibers::fiber<int> answer = scheduler.spawn([] { return 42; });
+//     std::printf("%d\n", answer.join());
+//
+// The manners are std::jthread's: a handle that is destroyed asks the fiber to stop and joins it.
+//
+// Guarantees, under the names of the tests that hold them
+//   JoinGivesTheValue              or rethrows what left the function.
+//   JoinGivesTheReference          fiber<T&>: the object itself, as std::future<T&> does.
+//   ManyMayWaitForTheEnd           wait() and wait_until(), from fibers and plain threads.
+//   AFiberCannotJoinItself         std::system_error, resource_deadlock_would_occur.
+//   AnInterruptIsRemembered        if it finds no wait that it can end, it ends the next one.
+//   AStopRequestEndsEveryWait      of those that can be interrupted; and its stop_token is told.
+//   AStaleIdIsHarmless             an id never names another fiber.
+//
+// Thread safety: of a handle as of an int; interrupt(), request_stop() and the waits from any
+// thread while nobody moves, joins or destroys it. Exceptions: join() throws what left the
+// function; the rest as said.
+
+#pragma once
+
+#include <verge/base/clock.hpp>
+#include <verge/sync/wait_kind.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+namespace verge::fibers {
+
+/// Names one fiber, for ever.  8 bytes; the default names none.
+class fiber_id {
+public:
+    constexpr fiber_id() noexcept = default;
+    constexpr explicit fiber_id(std::uint64_t value) noexcept : value_(value) {}
+    [[nodiscard]] constexpr std::uint64_t value() const noexcept { return value_; }
+    constexpr explicit operator bool() const noexcept { return value_ != 0; }
+    friend constexpr bool operator==(fiber_id, fiber_id) noexcept = default;
+
+private:
+    std::uint64_t value_ = 0;
+};
+
+/// The stack that a fiber runs on.
+enum class stack_kind : std::uint8_t {
+    small,   ///< For leaf work: options::small_stack.
+    normal,  ///< options::normal_stack.
+    large,   ///< For deep recursion and foreign libraries: options::large_stack.
+    native,  ///< The worker's own.  Never migrates; its waits block that worker.
+};
+
+namespace detail {
+
+struct fiber_record;
+
+/// A counted reference to a fiber.
+class fiber_ref {
+public:
+    fiber_ref() noexcept = default;
+    explicit fiber_ref(fiber_record* record) noexcept : record_(record) {}
+    fiber_ref(fiber_ref&& other) noexcept : record_(std::exchange(other.record_, nullptr)) {}
+    fiber_ref& operator=(fiber_ref&& other) noexcept {
+        fiber_ref old(std::move(*this));
+        record_ = std::exchange(other.record_, nullptr);
+        return *this;
+    }
+    fiber_ref(const fiber_ref&) = delete;
+    fiber_ref& operator=(const fiber_ref&) = delete;
+    ~fiber_ref() {
+        if (record_ != nullptr) release();
+    }
+
+    explicit operator bool() const noexcept { return record_ != nullptr; }
+    [[nodiscard]] fiber_record* get() const noexcept { return record_; }
+
+    [[nodiscard]] fiber_id id() const noexcept;
+    [[nodiscard]] bool wait_until(time_point deadline) const;
+    [[nodiscard]] bool done() const noexcept;
+    void rethrow() const;                   // what left the function, if something did; once
+    void hand_over_error() const noexcept;  // the same, to the scheduler's handler
+    void interrupt() const noexcept;
+    void request_stop() const noexcept;
+    void detach() noexcept;
+    void stop_and_join() const noexcept;  // inside of it, that ends the program
+    [[nodiscard]] std::stop_token stop_token() const noexcept;
+
+private:
+    void release() noexcept;
+
+    fiber_record* record_ = nullptr;
+};
+
+// What a function returns, kept for join().
+template <class T>
+struct fiber_value {
+    using kept = std::optional<T>;
+    static T take(kept& from) { return std::move(from.value()); }
+    std::shared_ptr<kept> value;
+};
+template <class T>
+struct fiber_value<T&> {
+    using kept = std::optional<std::reference_wrapper<T>>;
+    static T& take(kept& from) { return from.value(); }
+    std::shared_ptr<kept> value;
+};
+template <>
+struct fiber_value<void> {};
+
+}  // namespace detail
+
+template <class T = void>
+class [[nodiscard(
+    "a fiber whose handle is destroyed is stopped and joined: keep or detach() it")]] fiber {
+public:
+    /// No fiber.
+    fiber() noexcept = default;
+    fiber(fiber &&) noexcept = default;
+    /// Stops and joins the fiber that was held.
+    fiber& operator=(fiber&& other) noexcept {
+        if (this != &other) {
+            end();
+            ref_ = std::move(other.ref_);
+            value_ = std::move(other.value_);
+        }
+        return *this;
+    }
+    ~fiber() {
+        end();
+    }
+    fiber(const fiber&) = delete;
+    fiber& operator=(const fiber&) = delete;
+
+    [[nodiscard]] bool joinable() const noexcept {
+        return static_cast<bool>(ref_);
+    }
+    [[nodiscard]] fiber_id id() const noexcept {
+        return ref_ ? ref_.id() : fiber_id{};
+    }
+
+    /// Whether it is over.
+    [[nodiscard]] bool done() const noexcept {
+        return ref_ && ref_.done();
+    }
+
+    /// Waits for the end; the handle stays as it is.  Throws std::system_error: invalid_argument if
+    /// there is no fiber, resource_deadlock_would_occur inside of it.  Not ended by an interrupt.
+    void wait() const {
+        static_cast<void>(ref_.wait_until(never));
+    }
+
+    /// The same until `deadline`.  Whether it is over.
+    [[nodiscard]] bool wait_until(time_point deadline) const {
+        return ref_.wait_until(deadline);
+    }
+    [[nodiscard]] bool wait_for(duration d) const {
+        return ref_.wait_until(deadline_after(steady_source{}.now(), d));
+    }
+
+    /// Waits for the end and returns the value, or throws what left the function; or
+    /// std::bad_optional_access if it was left by this_fiber::exit().  The handle is empty then.
+    T join() {
+        wait();
+        const detail::fiber_ref ref = std::move(ref_);
+        ref.rethrow();
+        if constexpr (!std::is_void_v<T>)
+            return detail::fiber_value<T>::take(*std::exchange(value_, {}).value);
+    }
+
+    /// Lets it run on its own.  What leaves its function then goes to the scheduler's handler.
+    void detach() noexcept {
+        ref_.detach();
+        ref_ = {};
+        value_ = {};
+    }
+
+    /// Ends the wait that it is in, or else the next one: see wait_result::interrupted.
+    void interrupt() const noexcept {
+        if (ref_) ref_.interrupt();
+    }
+
+    /// Ends every wait of it, now and later, and tells its std::stop_token.
+    void request_stop() const noexcept {
+        if (ref_) ref_.request_stop();
+    }
+    [[nodiscard]] std::stop_token get_stop_token() const noexcept {
+        return ref_.stop_token();
+    }
+
+private:
+    friend class scheduler;
+    fiber(detail::fiber_ref ref, detail::fiber_value<T> value) noexcept
+        : ref_(std::move(ref)), value_(std::move(value)) {}
+
+    void end() noexcept {
+        if (!ref_) return;
+        ref_.stop_and_join();
+        ref_ = {};
+    }
+
+    detail::fiber_ref ref_;
+    [[no_unique_address]] detail::fiber_value<T> value_;
+};
+
+}  // namespace verge::fibers
+
+template <>
+struct std::hash<verge::fibers::fiber_id> {
+    std::size_t operator()(verge::fibers::fiber_id id) const noexcept {
+        return std::hash<std::uint64_t>{}(id.value());
+    }
+};

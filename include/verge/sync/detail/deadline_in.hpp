@@ -1,0 +1,22 @@
+// verge/sync/detail/deadline_in.hpp -- when a delay that begins now is over.
+//
+// It is what every ..._for() of this layer calls before its ..._until().
+
+#pragma once
+
+#include <verge/base/clock.hpp>
+
+#include <concepts>
+
+namespace verge::detail::sync {
+
+/// Nanoseconds, or anything that becomes nanoseconds without loss or by saturation.
+template <class T>
+concept delay = coarse_duration<T> || std::convertible_to<T, duration>;
+
+template <delay Delay>
+[[nodiscard]] time_point deadline_in(Delay from_now) noexcept {
+    return deadline_after(steady_source{}.now(), from_now);
+}
+
+}  // namespace verge::detail::sync

@@ -1,0 +1,120 @@
+// verge/sync/once.hpp -- call a function once, whoever comes first: once_flag and call_once.
+//
+//     constinit verge::once_flag loaded;
+//     verge::call_once(loaded, [] { load_tables(); });
+//
+// As std::call_once; the function may wait, and those who come meanwhile leave their workers free.
+// If it throws, the caller gets the exception and the next one calls again.  A function that calls
+// call_once with the flag of its own waits for itself.
+//
+// Guarantees, under the names of the tests that hold them
+//   CallsOnce                          and everybody returns after it, and sees what it wrote.
+//   AnExceptionLetsTheNextOneTry
+//   AnInterruptDoesNotEndIt            it is kept for the next wait that can be interrupted.
+//   ADeadlineEndsTheWaitForAnothersCall   and never a call of the caller's own.
+//
+// States of word_
+//
+//     fresh --the first--> running --another comes--> waited
+//     running, waited --it returns--> done            (wakes all, if waited)
+//     running, waited --it throws--> fresh            (wakes all, if waited)
+//
+// Invariants
+//   O1  Who made fresh -> running, and nobody else, calls the function and ends the state.
+//   O2  done is for ever.
+//
+// Memory orders
+//   The step to done, or back to fresh, releases; who finds either acquires.
+//
+// Thread safety: all of it.  Size: 4 bytes; nothing allocates.
+// Exceptions: what the function throws; the timed forms also std::system_error and std::bad_alloc,
+// if the timer thread takes no timer: then nothing was called.
+
+#pragma once
+
+#include <verge/sync/wait.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+namespace verge {
+
+class once_flag {
+public:
+    constexpr once_flag() noexcept = default;
+    once_flag(const once_flag&) = delete;
+    once_flag& operator=(const once_flag&) = delete;
+    ~once_flag() = default;
+
+private:
+    template <class Function, class... Args>
+    requires std::is_invocable_v<Function, Args...>
+    friend bool call_once_until(once_flag& flag, time_point deadline, Function&& function,
+                                Args&&... args);
+
+    static constexpr std::uint32_t fresh = 0;
+    static constexpr std::uint32_t running = 1;
+    static constexpr std::uint32_t waited = 2;
+    static constexpr std::uint32_t done = 3;
+
+    [[nodiscard]] bool is_done() const noexcept {
+        // acquire: pairs with the release in end().
+        return word_.load(std::memory_order_acquire) == done;
+    }
+    enum class turn { own, over, timed_out };
+    // Whether the caller is to call the function, or another has, or still does at the deadline.
+    [[nodiscard]] turn begin(time_point deadline);
+    void end(std::uint32_t how) noexcept;
+
+    // Ends the call: as done, or else back to fresh.
+    class call {
+    public:
+        explicit call(once_flag& flag) noexcept : flag_(flag) {}
+        ~call() { flag_.end(how); }
+        call(const call&) = delete;
+        call& operator=(const call&) = delete;
+        std::uint32_t how = fresh;
+
+    private:
+        once_flag& flag_;
+    };
+
+    // Written by who comes first, and by those who wait for it.
+    std::atomic<std::uint32_t> word_{fresh};
+};
+
+/// call_once, but it waits for another's call until the deadline only: false if that has not
+/// returned by then.
+template <class Function, class... Args>
+requires std::is_invocable_v<Function, Args...>
+[[nodiscard]] bool call_once_until(once_flag& flag, time_point deadline, Function&& function,
+                                   Args&&... args) {
+    if (flag.is_done()) return true;
+    const once_flag::turn whose = flag.begin(deadline);
+    if (whose != once_flag::turn::own) return whose == once_flag::turn::over;
+    once_flag::call call(flag);
+    std::invoke(std::forward<Function>(function), std::forward<Args>(args)...);
+    call.how = once_flag::done;
+    return true;
+}
+
+template <class Function, class... Args>
+requires std::is_invocable_v<Function, Args...>
+[[nodiscard]] bool call_once_for(once_flag& flag, duration limit, Function&& function,
+                                 Args&&... args) {
+    return call_once_until(flag, deadline_after(steady_source{}.now(), limit),
+                           std::forward<Function>(function), std::forward<Args>(args)...);
+}
+
+/// Calls function(args...) unless a call with this flag has returned; returns when one has.
+template <class Function, class... Args>
+requires std::is_invocable_v<Function, Args...>
+void call_once(once_flag& flag, Function&& function, Args&&... args) {
+    static_cast<void>(call_once_until(flag, never, std::forward<Function>(function),
+                                      std::forward<Args>(args)...));
+}
+
+}  // namespace verge

@@ -1,0 +1,26 @@
+// src/fibers/overflow_report.hpp -- says which fiber's stack overflowed, before the program ends.
+//
+// A fault on a guard page is handled on a stack of its own (sigaltstack, one a worker): the name of
+// the fiber is written to standard error, and the fault then takes its usual course, with whatever
+// handler there was before.
+
+#pragma once
+
+#include <cstddef>
+
+namespace verge::fibers::detail {
+
+/// While it lives, overflows of fibers that run on the calling thread are reported.  Does nothing
+/// if the system has no memory for it.
+class overflow_report {
+public:
+    explicit overflow_report(bool wanted) noexcept;
+    ~overflow_report();
+    overflow_report(const overflow_report&) = delete;
+    overflow_report& operator=(const overflow_report&) = delete;
+
+private:
+    void* stack_ = nullptr;
+};
+
+}  // namespace verge::fibers::detail

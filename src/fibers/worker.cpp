@@ -1,0 +1,452 @@
+#include "fibers/worker.hpp"
+
+#include "fibers/overflow_report.hpp"
+#include "fibers/scheduler_core.hpp"
+#include <verge/base/detail/assert.hpp>
+#include <verge/sync/wait.hpp>
+
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace verge::fibers::detail {
+
+namespace {
+
+// How much earlier sleeps are asked to end, in nanoseconds, as the worker learned it that did so
+// last: waking takes as long for the next worker of this process.
+std::atomic<duration::rep> lead_of_others{0};
+
+// One writer: a load and a store need no lock prefix.
+void add_one(std::atomic<std::uint64_t>& to) noexcept {
+    // relaxed, twice: a number to show.
+    to.store(to.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+// Thrown by this_fiber::exit().
+struct fiber_exit {};
+
+callback* function_on(const stack& s) noexcept {
+    return std::launder(reinterpret_cast<callback*>(s.top - 64));
+}
+
+}  // namespace
+
+worker::worker(scheduler_core& core, unsigned index, bool shared) noexcept
+    : queue(shared),
+      core_(core),
+      index_(index),
+      // relaxed: any value that was ever learned will do.
+      lead_(4, duration(lead_of_others.load(std::memory_order_relaxed))) {}
+
+[[noreturn]] void throw_fiber_exit() {
+    throw fiber_exit{};
+}
+
+// ---- the loop ----------------------------------------------------------------------------------
+
+std::uint64_t worker::busy_ns() const noexcept {
+    return busy_before + (thread == thread_state_of::running ? handle.busy_ns() : 0);
+}
+
+void worker::run() noexcept {
+    install(this);
+    const overflow_report report(core_.options.name_overflows);
+    here_ = thread_state();
+    // The worker may have had a thread before, whose context the tools know own_ by.
+    std::destroy_at(&own_);
+    std::construct_at(&own_);
+    // The first as a searcher: it was started for what is ready, and there may be more.
+    for (fiber_record* r = find_work(); r != nullptr;) {
+        execute(*r);
+        r = std::exchange(native_next_, nullptr);
+        if (r == nullptr) r = next_ready();
+        if (r == nullptr) r = find_work();
+    }
+    give_back_all();
+    install(nullptr);
+}
+
+void worker::execute(fiber_record& r) noexcept {
+    if (r.kind == stack_kind::native) return run_native(r);
+    if (!ensure_started(r)) return;
+    current_ = &r;
+    add_one(switches);
+    own_.switch_to(r.run.context, here_);
+    current_ = nullptr;
+    settle();
+}
+
+// On the worker's own stack, to its end: its waits block this thread.
+void worker::run_native(fiber_record& r) noexcept {
+    callback fn(std::move(r.function));
+    std::destroy_at(&r.function);
+    std::construct_at(&r.run);
+    r.run.blocks = &parker_;
+    r.started = true;
+    current_ = &r;
+    run_function(r, fn);
+    fn.reset();
+    if (has_deferred_wakeup) core_.flush();
+    current_ = nullptr;
+    end_of(r);
+}
+
+// The oldest of what is ready here; now and then of what others have sent.
+fiber_record* worker::next_ready() noexcept {
+    if (--picks_left_ == 0) [[unlikely]] {
+        picks_left_ = remote_turn;
+        if (core_.workers.size() > 1) steal_from_stalled();
+        if (core_.any_starved()) [[unlikely]]
+            retry_stack_allocation();
+        if (fiber_record* const r = take_remote(*this)) return r;
+    }
+    fiber_record* const r = queue.pop();
+    return r != nullptr ? r : take_remote(*this);
+}
+
+fiber_record* worker::take_remote(worker& from) noexcept {
+    task_list<fiber_record> taken;
+    from.remote.take_all(taken);
+    fiber_record* const first = taken.pop();
+    if (!taken.empty()) {
+        queue.push_all(taken);
+        core_.announce();  // they were out of sight of those who searched
+    }
+    return first;
+}
+
+// A worker that has not switched between two looks is stuck in a long fiber.  With all others busy
+// nobody searches, so now and then a busy one takes some of what stands in its queues.
+[[gnu::noinline]] void worker::steal_from_stalled() noexcept {
+    constexpr std::size_t at_once = 16;
+    const std::size_t turn = turns_++;
+    worker& other = *core_.workers[turn / 2 % core_.workers.size()];
+    if (&other == this) return;
+    // relaxed: a hint.
+    const std::uint64_t before =
+        std::exchange(seen_switches_, other.switches.load(std::memory_order_relaxed));
+    if (turn % 2 == 0 || before != seen_switches_) return;
+    task_list<fiber_record> taken;
+    other.remote.take_all(taken);
+    bool steals = false;
+    while (taken.size() < at_once) {
+        fiber_record* const r = other.queue.steal_one();
+        if (r == nullptr) break;
+        taken.push(r);
+        steals = true;
+    }
+    if (steals) add_one(stolen);
+    if (taken.empty()) return;
+    queue.push_all(taken);
+    core_.announce();  // they were out of sight of those who searched
+}
+
+fiber_record* worker::search_all_queues() noexcept {
+    if (fiber_record* const r = queue.pop()) return r;
+    const std::size_t count = core_.workers.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        if (fiber_record* const r = take_remote(*core_.workers[(index_ + i) % count])) return r;
+    }
+    for (std::size_t i = 1; i < count; ++i) {
+        if (fiber_record* const r = core_.workers[(index_ + i) % count]->queue.steal_for(queue)) {
+            add_one(stolen);
+            return r;
+        }
+    }
+    return nullptr;
+}
+
+// Searches, then sleeps, until there is something to do.  nullptr: the thread is to end.
+fiber_record* worker::find_work() noexcept {
+    parking_lot& lot = core_.lot;
+    const auto found = [&](fiber_record* r) {
+        lot.stop_searching();
+        if (core_.any_work()) core_.announce();
+        return r;
+    };
+    lot.start_searching();
+    if (fiber_record* const r = search_all_queues()) return found(r);
+    if (core_.options.spin != 0) {
+        core_.worker_is_idle();  // who waits for that does not wait for the spinning too
+        for (unsigned i = 0; i < core_.options.spin && !core_.closing(); ++i) {
+            if (core_.any_starved()) [[unlikely]]
+                retry_stack_allocation();
+            if (fiber_record* const r = search_all_queues()) return found(r);
+        }
+    }
+    time_point let_go = never;  // what wakes it for nothing does not put this off
+    for (;;) {
+        lot.stop_searching();
+        core_.worker_is_idle();
+        if (core_.threads_to_join()) core_.join_ended();
+        const std::uint32_t seen = lot.prepare();
+        fiber_record* r = search_all_queues();
+        if (r == nullptr && core_.any_starved()) [[unlikely]] {
+            retry_stack_allocation();  // after prepare(): see no_stack_for()
+            r = queue.pop();
+        }
+        bool in_time = true;
+        if (r == nullptr && !core_.closing() && !core_.threads_to_join()) {
+            if (let_go == never && index_ >= core_.options.min_workers) {
+                let_go = deadline_after(steady_source{}.now(), core_.options.idle);
+            }
+            time_point until = let_go;
+            // Who could try for stacks does not end: the others may be stuck.
+            const bool tries = core_.any_starved();
+            if (tries) until = core_.next_stack_try();
+            add_one(parks);
+            in_time = lot.wait(seen, until) || tries;
+        }
+        lot.leave();
+        if (r == nullptr) r = search_all_queues();
+        if (r != nullptr) return found(r);
+        if (core_.closing()) {
+            lot.stop_searching();
+            return nullptr;
+        }
+        if (in_time) continue;
+        if (core_.may_end(index_)) return nullptr;  // which has stopped searching
+        let_go = never;
+    }
+}
+
+// ---- switching ---------------------------------------------------------------------------------
+
+// Where to go from a fiber that stops running: to the next one that is ready, or to the own stack.
+execution& worker::pick_target() noexcept {
+    for (;;) {
+        fiber_record* const next = next_ready();
+        current_ = nullptr;
+        if (next == nullptr) return own_;
+        if (next->kind == stack_kind::native) {
+            native_next_ = next;
+            return own_;
+        }
+        if (!ensure_started(*next)) continue;
+        current_ = next;
+        add_one(switches);
+        return next->run.context;
+    }
+}
+
+void worker::leave(fiber_record& self, after what, fiber_record* next) noexcept {
+    // Who waits lets nobody wait for what he has put off.
+    if (has_deferred_wakeup) core_.flush();
+    left_ = &self;
+    after_ = what;
+    execution* target = &own_;
+    if (next != nullptr && next->kind != stack_kind::native && ensure_started(*next)) {
+        current_ = next;
+        add_one(switches);
+        target = &next->run.context;
+    } else if (next != nullptr && next->kind == stack_kind::native) {
+        current_ = nullptr;
+        native_next_ = next;
+    } else {
+        target = &pick_target();
+    }
+    self.run.context.switch_to(*target, here_);
+    here()->settle();
+}
+
+bool worker::yield() noexcept {
+    worker* const w = here();
+    if (w == nullptr || w->current() == nullptr) return false;
+    fiber_record& self = *w->current();
+    self.assert_may_suspend();
+    if (self.kind == stack_kind::native) return false;
+    if (fiber_record* const next = w->next_ready()) w->leave(self, after::yielded, next);
+    return true;
+}
+
+[[gnu::noinline]] void worker::park(fiber_record& self, waiter::epoch of) noexcept {
+    worker& w = *here();
+    w.left_epoch_ = of;
+    w.leave(self, after::parked, nullptr);
+}
+
+[[gnu::noinline]] duration worker::lead_of_sleep(duration length) noexcept {
+    const worker* const w = here();
+    const duration lead = w != nullptr && w->runs_a_stack() ? w->lead_.lead() : duration::zero();
+    return length > 2 * lead ? lead : duration::zero();
+}
+
+[[gnu::noinline]] void worker::slept(duration late) noexcept {
+    worker* const w = here();
+    if (w == nullptr || !w->runs_a_stack()) return;
+    w->lead_.woke(late);
+    // relaxed: a number for who comes later.
+    lead_of_others.store(w->lead_.lead().count(), std::memory_order_relaxed);
+}
+
+// Whether what runs here is a fiber that leaves its stack when it waits.
+bool worker::runs_a_stack() const noexcept {
+    return current_ != nullptr && current()->kind != stack_kind::native;
+}
+
+[[gnu::noinline]] void worker::run_child(fiber_record& child) noexcept {
+    worker& w = *here();
+    if (w.current()->kind == stack_kind::native) return w.make_ready(child);
+    w.current()->assert_may_suspend();
+    w.leave(*w.current(), after::yielded, &child);
+}
+
+[[gnu::noinline]] void worker::finish(fiber_record& self) noexcept {
+    worker& w = *here();
+    if (w.has_deferred_wakeup) w.core_.flush();
+    w.left_ = &self;
+    w.after_ = after::finished;
+    execution& target = w.pick_target();
+    self.run.context.finish(target, w.here_);
+}
+
+// By whoever arrives after a switch: what is to follow for the fiber that was left.
+void worker::settle() noexcept {
+    fiber_record* const r = std::exchange(left_, nullptr);
+    switch (std::exchange(after_, after::nothing)) {
+        case after::nothing:
+            return;
+        case after::yielded:
+            make_ready(*r);
+            return;
+        case after::parked:
+            if (!r->commit(left_epoch_)) make_ready(*r);
+            return;
+        case after::finished:
+            end_of(*r);
+            return;
+    }
+}
+
+void worker::flush_deferred_wakeups() noexcept {
+    worker* const w = here();
+    if (w->has_deferred_wakeup) w->core_.flush();
+}
+
+void worker::make_ready(fiber_record& r) noexcept {
+    queue.push(&r, true);
+    if (core_.workers.size() > 1) core_.announce();
+}
+
+// ---- the beginning and the end of a fiber ------------------------------------------------------
+
+// Gives it a stack, if it has not run yet.  False if there is none to be had: it waits for one.
+bool worker::ensure_started(fiber_record& r) noexcept {
+    if (r.started) return true;
+    stack* const s = take_stack(r.kind);
+    if (s == nullptr) {
+        core_.no_stack_for(r);
+        return false;
+    }
+    begin_on(*s, r);
+    return true;
+}
+
+void worker::begin_on(stack& s, fiber_record& r) noexcept {
+    r.own_stack = &s;
+    // The function moves to the top of the stack, and makes room for what a running fiber needs.
+    static_assert(sizeof(callback) <= 64);
+    ::new (static_cast<void*>(s.top - 64)) callback(std::move(r.function));
+    std::destroy_at(&r.function);
+    std::construct_at(&r.run);
+    r.run.context.prepare(s.low, s.top - 64, &fiber_main, &r);
+    r.started = true;
+}
+
+// Makes the fiber ready that has waited longest for such a stack.  False: nobody does.
+bool worker::give_stack_to_starved(stack& s, stack_kind kind) noexcept {
+    fiber_record* const r = core_.next_starved(kind);
+    if (r == nullptr) return false;
+    begin_on(s, *r);
+    r->waits_for.store(wait_kind::nothing, std::memory_order_relaxed);  // relaxed: to show
+    make_ready(*r);
+    return true;
+}
+
+// Gives away the stacks that this worker keeps, and then, if it is time, what the kernel has.
+[[gnu::noinline]] void worker::retry_stack_allocation() noexcept {
+    const bool asks = core_.may_try_for_stacks();
+    for (std::size_t i = 0; i < std::size(stacks_); ++i) {
+        const auto kind = static_cast<stack_kind>(i);
+        while (core_.is_starved(kind) && (asks || !stacks_[i].empty())) {
+            stack* const s = take_stack(kind);
+            if (s == nullptr) break;
+            if (!give_stack_to_starved(*s, kind)) {
+                stacks_[i].push(s);
+                break;
+            }
+        }
+    }
+}
+
+void worker::fiber_main(void* record) noexcept {
+    here()->settle();
+    fiber_record& self = *static_cast<fiber_record*>(record);
+    callback* const fn = function_on(*self.own_stack);
+    run_function(self, *fn);
+    std::destroy_at(fn);
+    finish(self);
+}
+
+void worker::run_function(fiber_record& self, callback& fn) noexcept {
+    try {
+        fn();
+    } catch (const fiber_exit&) {
+        // this_fiber::exit(): a way to end as any other
+    } catch (...) {
+        self.run.error = std::current_exception();
+    }
+    fn.reset();  // captures are destroyed by the fiber, before its end is seen
+    if (self.extras() != nullptr) self.destroy_locals();
+    if (self.run.error != nullptr && self.life.fail()) {
+        self.core->report(std::exchange(self.run.error, {}));
+    }
+}
+
+// After the fiber has left its stack.
+void worker::end_of(fiber_record& r) noexcept {
+    if (r.own_stack != nullptr) give_stack(std::exchange(r.own_stack, nullptr), r.kind);
+    core_.one_finished();
+    r.life.finish();
+    core_.release(r);
+    counts.finish_one();  // last: who waits for the end of all may destroy the scheduler then
+}
+
+stack* worker::take_stack(stack_kind kind) noexcept {
+    const auto index = static_cast<std::size_t>(kind);
+    stack_list& own = stacks_[index];
+    if (own.empty()) static_cast<void>(core_.stacks[index]->take(stack_batch, own));
+    return own.empty() ? nullptr : own.pop();
+}
+
+void worker::give_stack(stack* s, stack_kind kind) noexcept {
+    const auto index = static_cast<std::size_t>(kind);
+    stack_list& own = stacks_[index];
+    if (core_.any_starved() && give_stack_to_starved(*s, kind)) [[unlikely]]
+        return;
+    own.push(s);
+    if (own.size() >= 2 * stack_batch) core_.stacks[index]->give_back(own, stack_batch);
+}
+
+fiber_record* worker::take_record() {
+    if (free_records_.empty()) {
+        core_.free_records(used_records_);
+        core_.take_records(free_records_, record_batch);
+    }
+    return free_records_.pop();
+}
+
+void worker::give_record(fiber_record* r) noexcept {
+    used_records_.push(r);
+    if (used_records_.size() >= record_batch) core_.free_records(used_records_);
+}
+
+void worker::give_back_all() noexcept {
+    for (std::size_t i = 0; i < std::size(stacks_); ++i)
+        core_.stacks[i]->give_back(stacks_[i], stacks_[i].size());
+    core_.free_records(used_records_);
+    core_.free_records(free_records_);
+}
+
+}  // namespace verge::fibers::detail
