@@ -1,7 +1,7 @@
 // The figures of two timer threads as one page for Prometheus.
 
-#include <verge/base/prometheus.hpp>
 #include <verge/driver/timer_thread.hpp>
+#include <verge/observe/prometheus.hpp>
 
 #include <chrono>
 #include <cstdio>

@@ -7,7 +7,6 @@
 #include <verge/base/histogram.hpp>
 #include <verge/base/manual_clock.hpp>
 #include <verge/base/parker.hpp>
-#include <verge/base/prometheus.hpp>
 #include <verge/base/stats.hpp>
 #include <verge/base/timer_id.hpp>
 #include <verge/driver/reactor.hpp>
@@ -51,6 +50,7 @@
 #include <verge/io/transfer.hpp>
 #include <verge/io/use_future.hpp>
 #include <verge/io/wait_traits.hpp>
+#include <verge/observe/prometheus.hpp>
 #include <verge/queue/local_timers.hpp>
 #include <verge/queue/periodic.hpp>
 #include <verge/queue/tick.hpp>

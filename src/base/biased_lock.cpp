@@ -15,24 +15,26 @@ namespace verge::detail {
 
 namespace {
 
-// Whether membarrier is registered and has not been refused since.  If not, no lock gets biased.
-constinit std::atomic<bool> fence_works{false};
+enum class fence_state : std::uint8_t { unregistered, works, refused };
 
-// Registered before main(): with several threads it takes the kernel about 15 ms, too long to do
-// under a lock, and a fork could happen in the middle.
-[[maybe_unused]] const bool asked = [] {
-    const int error = errno;
-    // relaxed: it stands for itself.
-    fence_works.store(os::membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0,
-                      std::memory_order_relaxed);
-    errno = error;
-    return true;
-}();
+// No lock gets biased unless it says `works`.
+constinit std::atomic<fence_state> fence{fence_state::unregistered};
 
 }  // namespace
 
+void bias_platform::prepare() noexcept {
+    // relaxed: it publishes nothing else.  Two threads may register the process: that is harmless,
+    // and so is a fork in between, whose child registers itself with its first service.
+    if (fence.load(std::memory_order_relaxed) != fence_state::unregistered) return;
+    const int error = errno;
+    const bool works = os::membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+    errno = error;
+    // relaxed: as above.
+    fence.store(works ? fence_state::works : fence_state::refused, std::memory_order_relaxed);
+}
+
 bool bias_platform::has_heavy_fence() noexcept {
-    return fence_works.load(std::memory_order_relaxed);  // relaxed: as above
+    return fence.load(std::memory_order_relaxed) == fence_state::works;  // relaxed: as above
 }
 
 void bias_platform::heavy_fence() noexcept {
@@ -40,7 +42,7 @@ void bias_platform::heavy_fence() noexcept {
     if (os::membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) {
         // The program has entered a seccomp sandbox since.  Sleep 20 ms instead: by then every
         // processor has drained its store buffer.  If the sandbox forbids sleeping too, spin.
-        fence_works.store(false, std::memory_order_relaxed);  // relaxed: as above
+        fence.store(fence_state::refused, std::memory_order_relaxed);  // relaxed: as above
         timespec left{0, 20'000'000};
         while (const int refused = os::clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left)) {
             if (refused == EINTR) continue;

@@ -3,6 +3,7 @@
 #include <verge/base/detail/kernel.hpp>
 #include <verge/base/detail/optional_lock.hpp>
 #include <verge/base/detail/os_thread.hpp>
+#include <verge/base/detail/spin_lock.hpp>
 #include <verge/driver/detail/wake_lead.hpp>
 #include <verge/driver/reactor.hpp>
 
@@ -11,7 +12,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstddef>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
@@ -37,15 +37,10 @@ namespace {
 constexpr duration near = std::chrono::milliseconds(5);
 // How many timers one wait() expires before it returns, so that the work they made ready can run.
 constexpr std::size_t expiry_budget = 1024;
-constexpr std::size_t batch_size = 64;
 
 timespec to_timespec(duration d) noexcept {
     const auto seconds = std::chrono::floor<std::chrono::seconds>(d);
     return {static_cast<time_t>(seconds.count()), static_cast<long>((d - seconds).count())};
-}
-
-time_point to_time(tick at) noexcept {
-    return time_point(duration(static_cast<duration::rep>(at)));
 }
 
 [[noreturn]] void refuse(const char* call) {
@@ -165,8 +160,8 @@ public:
     const int fd;
     const after_fork in_child;
     optional_mutex lock;
-    operation_list pending[3];   // by fd_event; under lock
-    bool removed = false;        // under lock
+    operation_list pending[3] VERGE_GUARDED_BY(lock);  // by fd_event
+    bool removed VERGE_GUARDED_BY(lock) = false;
     descriptor* next = nullptr;  // of the core's lists, under its lock
     descriptor* prev = nullptr;
 };
@@ -225,7 +220,7 @@ public:
     // Sets the timerfd, if the waiter would otherwise sleep beyond `when`.  Any thread.
     void wake_before(time_point when) noexcept {
         if (timer.get() < 0) return interrupt();
-        const std::lock_guard hold(arm_lock);
+        const detail::lock_scope hold(arm_lock);
         if (when < std::min(hard, soft)) set_hard(when);
     }
 
@@ -241,7 +236,7 @@ public:
         if (timer.get() < 0) return when - now;
         const bool is_near = punctual != nullptr && has_pwait2 && when - now <= near;
         if (is_near) punctual->begin();
-        const std::lock_guard hold(arm_lock);
+        const detail::lock_scope hold(arm_lock);
         if (when >= hard) return duration::max();
         if (is_near) {
             soft = when;
@@ -265,7 +260,7 @@ public:
     }
 
     void back_from_wait(bool timer_ticked) noexcept {
-        const std::lock_guard hold(arm_lock);
+        const detail::lock_scope hold(arm_lock);
         soft = never;
         if (timer_ticked) hard = never;
     }
@@ -291,7 +286,7 @@ public:
     void reclaim() noexcept {
         descriptor* gone = nullptr;
         {
-            const std::lock_guard hold(lock);
+            const detail::lock_scope hold(lock);
             gone = std::exchange(retired, nullptr);
         }
         while (gone != nullptr)
@@ -299,7 +294,7 @@ public:
     }
 
     void link(descriptor& d) noexcept {
-        const std::lock_guard hold(lock);
+        const detail::lock_scope hold(lock);
         d.next = all;
         d.prev = nullptr;
         if (all != nullptr) all->prev = &d;
@@ -307,7 +302,7 @@ public:
     }
 
     void retire(descriptor& d) noexcept {
-        const std::lock_guard hold(lock);
+        const detail::lock_scope hold(lock);
         (d.prev != nullptr ? d.prev->next : all) = d.next;
         if (d.next != nullptr) d.next->prev = d.prev;
         d.next = retired;
@@ -315,7 +310,6 @@ public:
     }
 
     struct alarm {
-        int mark = 0;  // its address is the epoll event data
         owned_fd fd;
         bool refused = false;
         duration when = duration::max();
@@ -323,7 +317,7 @@ public:
     };
 
     bool set_alarm(alarm_clock which, duration when) noexcept {
-        const std::lock_guard hold(alarm_lock);
+        const detail::lock_scope hold(alarm_lock);
         alarm& a = alarms[static_cast<std::size_t>(which)];
         a.when = when;
         if (a.refused) return false;
@@ -334,18 +328,18 @@ public:
         return program(a, which);
     }
 
-    bool open_alarm(alarm& a, alarm_clock which) noexcept {
+    bool open_alarm(alarm& a, alarm_clock which) noexcept VERGE_REQUIRES(alarm_lock) {
         a.fd.reset(os::timerfd_create(clock_number(which), TFD_CLOEXEC | TFD_NONBLOCK));
         if (a.fd.get() < 0) return false;
         epoll_event event{};
         event.events = EPOLLIN;
-        event.data.ptr = &a.mark;
+        event.data.ptr = &alarm_marks[static_cast<std::size_t>(which)];
         if (os::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, a.fd.get(), &event) == 0) return true;
         a.fd.reset(-1);
         return false;
     }
 
-    bool program(alarm& a, alarm_clock which) noexcept {
+    bool program(alarm& a, alarm_clock which) noexcept VERGE_REQUIRES(alarm_lock) {
         itimerspec spec{};
         // Not 0, which would disarm it; and not more than the kernel's clocks can hold.
         spec.it_value = to_timespec(std::clamp(a.when, duration(1), duration::max() / 2));
@@ -359,7 +353,7 @@ public:
     void alarm_event(std::size_t index, void* sink) noexcept {
         clock_watcher* watcher = nullptr;
         {
-            const std::lock_guard hold(alarm_lock);
+            const detail::lock_scope hold(alarm_lock);
             alarm& a = alarms[index];
             if (a.fd.get() < 0) return;
             const auto which = static_cast<alarm_clock>(index);
@@ -374,28 +368,28 @@ public:
 
     const bool locks;
     owned_fd epoll, wake, timer;
-    int wake_mark = 0, timer_mark = 0;  // their addresses are epoll event data
-    bool has_pwait2 = true;             // of the waiter
+    int wake_mark = 0, timer_mark = 0, alarm_marks[2] = {};  // their addresses are event data
+    bool has_pwait2 = true;                                  // of the waiter
     time_point asked = never;           // of the waiter: the wake-up it has set; never: no lead
     detail::driver::wake_lead lead{8};  // of the waiter
 
-    optional_mutex arm_lock;  // over timerfd_settime too: two calls must not swap
-    time_point hard = never;  // under arm_lock: what the timerfd is set to
-    time_point soft = never;  // under arm_lock: where the present time-out ends
+    optional_mutex arm_lock;  // held over timerfd_settime: two calls must not be reordered
+    time_point hard VERGE_GUARDED_BY(arm_lock) = never;  // what the timerfd is set to
+    time_point soft VERGE_GUARDED_BY(arm_lock) = never;  // where the present time-out ends
 
     optional_mutex lock;
-    descriptor* all = nullptr;      // under lock
-    descriptor* retired = nullptr;  // under lock
+    descriptor* all VERGE_GUARDED_BY(lock) = nullptr;
+    descriptor* retired VERGE_GUARDED_BY(lock) = nullptr;
 
     optional_mutex alarm_lock;
-    alarm alarms[2];  // by alarm_clock; under alarm_lock
+    alarm alarms[2] VERGE_GUARDED_BY(alarm_lock);  // by alarm_clock
 
     std::atomic<std::uint64_t> waits{0};
     std::atomic<std::uint64_t> interrupts{0};
     std::atomic<std::uint64_t> timer_sets{0};
 
 private:
-    void set_hard(time_point when) noexcept {
+    void set_hard(time_point when) noexcept VERGE_REQUIRES(arm_lock) {
         hard = when;
         itimerspec spec{};
         spec.it_value = to_timespec(std::max(when.time_since_epoch(), duration(1)));
@@ -412,15 +406,16 @@ reactor::reactor() : reactor(options{}) {}
 reactor::reactor(const options& opts)
     : expired_(opts.expired),
       core_(std::make_unique<core>(opts.locks)),
-      timers_(*this, {.shards = opts.shards, .start = steady_source{}.now(), .locks = opts.locks}) {
-}
+      timers_(*this, {.shards = opts.shards,
+                      .start = steady_source{}.now(),
+                      .locks = opts.locks ? shard_locks::biased : shard_locks::none}) {}
 
 reactor::~reactor() {
     timers_.close();
     for (;;) {
         descriptor* d = nullptr;
         {
-            const std::lock_guard hold(core_->lock);
+            const detail::lock_scope hold(core_->lock);
             d = core_->all;
         }
         if (d == nullptr) break;
@@ -449,8 +444,8 @@ std::size_t reactor::wait(time_point until, void* sink, punctual_scope* punctual
     for (int i = 0; i < ready; ++i) {
         void* const what = events[i].data.ptr;
         if (what == &core_->timer_mark || what == &core_->wake_mark) continue;
-        if (what == &core_->alarms[0].mark || what == &core_->alarms[1].mark) {
-            core_->alarm_event(what == &core_->alarms[0].mark ? 0 : 1, sink);
+        if (what == &core_->alarm_marks[0] || what == &core_->alarm_marks[1]) {
+            core_->alarm_event(what == &core_->alarm_marks[0] ? 0 : 1, sink);
             ++count;
             continue;
         }
@@ -460,7 +455,7 @@ std::size_t reactor::wait(time_point until, void* sink, punctual_scope* punctual
                                         EPOLLPRI | broken};
         operation_list done;
         {
-            const std::lock_guard hold(d.lock);
+            const detail::lock_scope hold(d.lock);
             for (std::size_t kind = 0; kind < 3 && !d.removed; ++kind) {
                 if ((events[i].events & wanted[kind]) == 0) continue;
                 operation_list& pending = d.pending[kind];
@@ -474,29 +469,15 @@ std::size_t reactor::wait(time_point until, void* sink, punctual_scope* punctual
 }
 
 std::size_t reactor::expire_due(void* sink) {
-    due_timer batch[batch_size];
-    std::size_t expired = 0;
-    timer_service::running_timer ended;  // whose end() is still owed
-    while (expired < expiry_budget) {
-        const std::size_t count = timers_.collect(steady_source{}.now(), batch, batch_size);
-        if (count == 0) break;
-        for (std::size_t i = 0; i < count; ++i) {
-            const timer_service::running_timer timer =
-                ended ? timers_.end_and_begin(ended, batch[i]) : timers_.begin(batch[i]);
-            ended = timer;
-            if (!timer) continue;
-            const detail::driver::running_scope inside(&timers_, batch[i].id);
+    return timers_.dispatch_due(
+        steady_source{}.now(), expiry_budget,
+        [this, sink](timer_service::running_timer timer, const due_timer& due) {
             if (void* const object = timer.payload().plain_object()) {
-                expired_(object, batch[i].id, to_time(batch[i].deadline), sink);
+                expired_(object, due.id, nanosecond_ticks.time_of(due.deadline), sink);
             } else {
-                timer.payload().timer().expire(batch[i].id, sink);
+                timer.payload().timer().expire(due.id, sink);
             }
-            ++expired;
-        }
-        if (ended) timers_.end(ended);
-        ended = {};
-    }
-    return expired;
+        });
 }
 
 void reactor::interrupt() noexcept {
@@ -516,7 +497,7 @@ bool reactor::set_alarm(alarm_clock which, duration when) noexcept {
 }
 
 void reactor::watch(alarm_clock which, clock_watcher* watcher) noexcept {
-    const std::lock_guard hold(core_->alarm_lock);
+    const detail::lock_scope hold(core_->alarm_lock);
     core_->alarms[static_cast<std::size_t>(which)].watcher = watcher;
 }
 
@@ -529,7 +510,7 @@ reactor::descriptor* reactor::add(int fd, after_fork then) {
 
 void reactor::remove(descriptor* of) noexcept {
     {
-        const std::lock_guard hold(of->lock);
+        const detail::lock_scope hold(of->lock);
         of->removed = true;
     }
     epoll_event none{};
@@ -542,7 +523,7 @@ void reactor::start(descriptor& of, fd_event event, fd_operation& operation) {
     bool done = false;
     bool removed = false;
     {
-        const std::lock_guard hold(of.lock);
+        const detail::lock_scope hold(of.lock);
         operation_list& pending = of.pending[static_cast<std::size_t>(event)];
         removed = of.removed;
         // Under the lock: an event after this attempt finds the operation in the list.
@@ -555,7 +536,7 @@ void reactor::start(descriptor& of, fd_event event, fd_operation& operation) {
 std::size_t reactor::cancel(descriptor& of, fd_event event) noexcept {
     operation_list doomed;
     {
-        const std::lock_guard hold(of.lock);
+        const detail::lock_scope hold(of.lock);
         doomed.append(of.pending[static_cast<std::size_t>(event)]);
     }
     return doomed.finish_all(canceled, nullptr);
@@ -564,21 +545,22 @@ std::size_t reactor::cancel(descriptor& of, fd_event event) noexcept {
 std::size_t reactor::cancel(descriptor& of) noexcept {
     operation_list doomed;
     {
-        const std::lock_guard hold(of.lock);
+        const detail::lock_scope hold(of.lock);
         for (operation_list& pending : of.pending)
             doomed.append(pending);
     }
     return doomed.finish_all(canceled, nullptr);
 }
 
-void reactor::cancel_all() noexcept {
+// The caller is alone.
+void reactor::cancel_all() noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
     for (descriptor* d = core_->all; d != nullptr; d = d->next)
         cancel(*d);
 }
 
 bool reactor::cancel(descriptor& of, fd_event event, fd_operation& operation) noexcept {
     {
-        const std::lock_guard hold(of.lock);
+        const detail::lock_scope hold(of.lock);
         if (!of.pending[static_cast<std::size_t>(event)].remove(operation)) return false;
     }
     operation.finish(canceled, nullptr);
@@ -595,7 +577,8 @@ int reactor::fd_of(const descriptor& of) noexcept {
     return of.fd;
 }
 
-void reactor::restart_after_fork() {
+// Takes no lock: a thread that does not exist in this process may hold it.
+void reactor::restart_after_fork() VERGE_NO_THREAD_SAFETY_ANALYSIS {
     core_->open();
     for (std::size_t i = 0; i < 2; ++i) {
         core::alarm& a = core_->alarms[i];

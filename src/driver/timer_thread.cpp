@@ -5,6 +5,7 @@
 #include <verge/base/detail/in_place.hpp>
 #include <verge/base/detail/os_thread.hpp>
 #include <verge/driver/detail/wake_lead.hpp>
+#include <verge/driver/timer_service.hpp>
 #include <verge/driver/timer_thread.hpp>
 
 #include <algorithm>
@@ -46,15 +47,6 @@ struct payload {
     callback fn;
 };
 
-tick to_tick(time_point when) noexcept {
-    return static_cast<tick>(std::max(when, time_point{}).time_since_epoch().count());
-}
-
-time_point to_time(tick at) noexcept {
-    if (at >= to_tick(never)) return never;
-    return time_point(duration(static_cast<duration::rep>(at)));
-}
-
 // On a timer thread: its core.  Not a pthread_t, which another thread may get later.
 constinit thread_local const void* own_core = nullptr;
 
@@ -74,13 +66,16 @@ struct platform : service_platform {
 class timer_thread::core final : public timer_waker, public std::enable_shared_from_this<core> {
 public:
     using service_type = basic_timer_service<payload, platform>;
+    using after_run = service_type::after_run;
 
     explicit core(const options& opts)
         : options_(opts),
           service_(*this, {.shards = opts.shards,
                            .reserve = opts.reserve,
                            .max_timers = opts.max_timers,
-                           .start = steady_source{}.now()}) {
+                           .start = steady_source{}.now(),
+                           .locks = opts.locks == shard_locks::biased ? shard_locks::biased
+                                                                      : shard_locks::plain}) {
         options_.kernel_slack = std::max(options_.kernel_slack, duration(1));
         options_.spin = std::max(options_.spin, duration::zero());
     }
@@ -139,7 +134,7 @@ public:
         const duration step = std::max(period, duration(1));
         const time_point first = deadline_after(steady_source{}.now(), step);
         auto repeat = std::make_unique<periodic>();
-        repeat->due = repeat->armed_as = to_tick(first);
+        repeat->due = repeat->armed_as = nanosecond_ticks.ticks_ceil(first);
         repeat->period = static_cast<tick>(step.count());
         repeat->policy = policy;
         return service_.emplace(first, std::move(fn), std::move(repeat));
@@ -164,7 +159,7 @@ public:
 
     [[nodiscard]] statistics stats() const {
         statistics all;
-        static_cast<timer_service_stats&>(all) = service_.stats();
+        static_cast<timer_stats&>(all) = service_.stats();
         // relaxed, three times: numbers, in no order.
         all.wakeups = wakeups_.load(std::memory_order_relaxed);
         all.spurious_wakeups = spurious_wakeups_.load(std::memory_order_relaxed);
@@ -216,16 +211,14 @@ private:
         own_core = this;
         detail::os::set_timer_slack(static_cast<unsigned long>(options_.kernel_slack.count()));
         const steady_source source;
-        due_timer batch[batch_size];
         time_point awake_since = source.now();
         bool woken = false;  // since the last batch: a wake-up that has found nothing yet
         // relaxed: request_stop() unparks us after it sets it, and park() synchronizes with that.
         while (!stopping_.load(std::memory_order_relaxed)) {
-            const std::size_t count = service_.collect(source.now(), batch, batch_size);
+            const std::size_t count = options_.run_on ? hand_over_due() : run_due();
+            if (!same_process()) return;  // a callback forked, and returned in the child
             if (count > 0) {
                 woken = false;
-                run_batch(batch, count);
-                if (!same_process()) return;
                 continue;
             }
             if (std::exchange(woken, false)) add(spurious_wakeups_, 1);
@@ -260,30 +253,26 @@ private:
         return awake_since;
     }
 
-    // A callback may fork and return in the child: there no lock may be taken and no member
-    // touched, and the thread ends.
-    void run_batch(const due_timer* batch, std::size_t count) noexcept {
-        if (options_.run_on) {
-            // relaxed: set on this thread, if a callback that the executor ran inline called
-            // stop(); then the executor may no longer exist.
-            for (std::size_t i = 0;
-                 i < count && !stopping_.load(std::memory_order_relaxed) && same_process(); ++i) {
-                hand_over(batch[i]);
-            }
-            return;
+    // One batch; the clock is read again for the next one.
+    std::size_t run_due() noexcept {
+        return service_.dispatch_due(
+            steady_source{}.now(), batch_size,
+            [this](service_type::running_timer timer, const due_timer& due) {
+                record_lateness(due);
+                return call(timer, due);
+            });
+    }
+
+    std::size_t hand_over_due() noexcept {
+        due_timer batch[batch_size];
+        const std::size_t count = service_.collect(steady_source{}.now(), batch, batch_size);
+        // relaxed: set on this thread, if a callback that the executor ran inline called stop();
+        // then the executor may no longer exist.
+        for (std::size_t i = 0;
+             i < count && !stopping_.load(std::memory_order_relaxed) && same_process(); ++i) {
+            hand_over(batch[i]);
         }
-        service_type::running_timer ended;  // whose end() is still owed
-        for (std::size_t i = 0; i < count; ++i) {
-            service_type::running_timer timer =
-                ended ? service_.end_and_begin(ended, batch[i]) : service_.begin(batch[i]);
-            ended = {};
-            if (!timer) continue;
-            record_lateness(batch[i]);
-            const bool to_end = call(timer, batch[i]);
-            if (!same_process()) return;
-            if (to_end) ended = timer;
-        }
-        if (ended) service_.end(ended);
+        return count;
     }
 
     void hand_over(const due_timer& due) noexcept {
@@ -297,30 +286,29 @@ private:
 
     void run_one(const due_timer& due) noexcept {
         const service_type::running_timer timer = service_.begin(due);
-        if (timer && call(timer, due)) service_.end(timer);
+        if (!timer) return;
+        const detail::driver::running_scope inside(&service_, due.id);
+        if (call(timer, due) == after_run::over) service_.end(timer);
     }
 
-    // Runs the callback.  False if the timer is periodic, and armed again or ended already; and in
-    // a child of a fork.
-    bool call(service_type::running_timer timer, const due_timer& due) noexcept {
+    // Runs the callback.  It may fork and return in the child: there no lock may be taken and no
+    // member touched.
+    after_run call(service_type::running_timer timer, const due_timer& due) noexcept {
         payload& p = timer.payload();
-        {
-            const detail::driver::running_scope inside(&service_, due.id);
-            try {
-                p.fn();
-            } catch (...) {
-                report(std::current_exception());
-            }
+        try {
+            p.fn();
+        } catch (...) {
+            report(std::current_exception());
         }
-        if (!same_process()) return false;
-        if (p.repeat == nullptr) return true;
+        if (!same_process()) return after_run::forked;
+        if (p.repeat == nullptr) return after_run::over;
         periodic& repeat = *p.repeat;
         // A reschedule() moved this run, and the phase with it.
         if (due.deadline != repeat.armed_as) repeat.due = due.deadline;
-        const tick now = to_tick(steady_source{}.now());
+        const tick now = nanosecond_ticks.ticks_floor(steady_source{}.now());
         repeat.due = next_period(repeat.due, repeat.period, now, repeat.policy).next;
-        service_.again(timer, to_time(repeat.due), repeat.armed_as);
-        return false;
+        service_.again(timer, nanosecond_ticks.time_of(repeat.due), repeat.armed_as);
+        return after_run::settled;
     }
 
     void report(std::exception_ptr error) noexcept {
@@ -329,7 +317,7 @@ private:
     }
 
     void record_lateness(const due_timer& due) noexcept {
-        const tick now = to_tick(steady_source{}.now());
+        const tick now = nanosecond_ticks.ticks_floor(steady_source{}.now());
         lateness_.record(now > due.deadline ? now - due.deadline : 0);
     }
 

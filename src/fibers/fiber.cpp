@@ -8,15 +8,6 @@
 
 namespace verge::fibers::detail {
 
-bool life_platform::wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
-                         time_point deadline) {
-    return wait_uninterrupted(word, value, deadline) != wait_result::timed_out;
-}
-
-void life_platform::notify_all(const std::atomic<std::uint32_t>& word) noexcept {
-    verge::notify_all(word);
-}
-
 void fiber_ref::release() noexcept {
     record_->core->release(*record_);
 }

@@ -439,15 +439,6 @@ void scheduler_core::report(std::exception_ptr error) noexcept {
 
 // ---- the end -----------------------------------------------------------------------------------
 
-void census_platform::wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
-                           time_point deadline) {
-    static_cast<void>(wait_uninterrupted(word, value, deadline));
-}
-
-void census_platform::notify_all(const std::atomic<std::uint32_t>& word) noexcept {
-    verge::notify_all(word);
-}
-
 // Throws, in a fiber that has a deadline, if no timer can be had.
 bool scheduler_core::wait_for_all(time_point deadline) {
     announce();  // a thread may owe it

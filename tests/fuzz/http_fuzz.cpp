@@ -6,7 +6,7 @@
 // cut, as long as all of it is good.
 
 #include "http_session.hpp"
-#include "unit/base/prometheus_parser.hpp"
+#include "unit/observe/prometheus_parser.hpp"
 #include "unit/serve/fake_backend.hpp"
 
 #include <algorithm>

@@ -562,7 +562,7 @@ private:
             if (waits) RC_ASSERT(*told == at(t.deadline));
             if (waits) ++pending;
         }
-        const timer_service_stats stats = service_.stats();
+        const timer_stats stats = service_.stats();
         RC_ASSERT(stats.scheduled == expected_.scheduled);
         RC_ASSERT(stats.cancelled == expected_.cancelled);
         RC_ASSERT(stats.rescheduled == expected_.rescheduled);
@@ -600,7 +600,7 @@ private:
     std::vector<entry> batch_;
     std::vector<running> running_;
     std::vector<unsigned> ending_;  // run by run_due(), and not yet seen to be over
-    timer_service_stats expected_;
+    timer_stats expected_;
     std::size_t live_ = 0;
     bool closed_ = false;
     int depth_ = 0;            // how many callbacks of run_due() this is inside of

@@ -3,8 +3,8 @@
 #include "html.hpp"
 #include "json.hpp"
 #include "live_page.hpp"
-#include <verge/base/prometheus.hpp>
 #include <verge/io/ip/tcp.hpp>
+#include <verge/observe/prometheus.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -160,4 +160,7 @@ private:
     std::uint64_t resolution_;
 };
 
+/// Nanoseconds since the epoch of CLOCK_MONOTONIC: the ticks of everything that serves threads.
+inline constexpr tick_scale nanosecond_ticks{duration(1)};
+
 }  // namespace verge

@@ -17,7 +17,9 @@
 // on it.  Each thread arms its timers in one shard, so that threads contend only if they share a
 // shard, and a thread takes its own shard's lock without an atomic read-modify-write
 // (verge/base/detail/biased_lock.hpp).  A thread that uses another thread's shard, such as the
-// waiter, pays one membarrier.
+// waiter, pays one membarrier; options::locks turns that off.  A thread that finds a shard locked
+// spins for about 5 us, then yields, then sleeps for 20 us to 1 ms at a time until it gets the
+// lock: that happens only if the kernel has taken the processor away from the holder.
 //
 // Not the right tool for a program that just wants a function called later (use timer_thread), nor
 // for one thread alone (use local_timers).
@@ -37,9 +39,11 @@
 #include <verge/base/clock.hpp>
 #include <verge/base/detail/thread_number.hpp>
 #include <verge/base/parker.hpp>
-#include <verge/base/stats.hpp>
+#include <verge/base/timer_stats.hpp>
 #include <verge/driver/detail/running_scope.hpp>
 #include <verge/driver/detail/timer_shard.hpp>
+#include <verge/driver/due_timer.hpp>
+#include <verge/driver/timer_service_options.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -75,39 +79,6 @@ struct service_platform : futex_platform {
     static unsigned thread_number() noexcept { return detail::thread_number(); }
     static void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
         wait(word, value, never);
-    }
-};
-
-struct timer_service_options {
-    static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
-
-    std::size_t shards = 16;             ///< 1 to 1024.  See docs/benchmarks.md for the curve.
-    std::size_t reserve = 0;             ///< Timers to allocate for, spread over the shards.
-    std::size_t max_timers = unlimited;  ///< Timers not ended.  Arming more returns an empty id.
-    time_point start = {};               ///< A time not after the first collect().
-    bool locks = true;  ///< false: no two threads ever use the service concurrently.
-};
-
-/// A snapshot, for dashboards and tests.  Each timer is counted under exactly one of cancelled,
-/// fired (a periodic one at each run), dropped, or pending.
-struct timer_service_stats {
-    std::uint64_t scheduled = 0;
-    std::uint64_t cancelled = 0;
-    std::uint64_t rescheduled = 0;
-    std::uint64_t fired = 0;
-    std::uint64_t dropped = 0;
-    std::uint64_t rejected = 0;
-    std::uint64_t pending = 0;
-
-    template <class Visitor>
-    void visit(Visitor&& v) const {
-        v("scheduled", stat_kind::counter, scheduled, "timers scheduled");
-        v("cancelled", stat_kind::counter, cancelled, "timers cancelled before they began");
-        v("rescheduled", stat_kind::counter, rescheduled, "timers given a new deadline");
-        v("fired", stat_kind::counter, fired, "callbacks begun");
-        v("dropped", stat_kind::counter, dropped, "timers ended by stop or destruction");
-        v("rejected", stat_kind::counter, rejected, "timers refused: full, or stopped");
-        v("pending", stat_kind::gauge, pending, "timers that have not begun");
     }
 };
 
@@ -153,6 +124,7 @@ public:
     /// Throws std::invalid_argument for a number of shards that is not in 1 .. 1024.
     explicit basic_timer_service(timer_waker& waker, const options& opts = {})
         : waker_(waker), shard_count_(checked(opts.shards)), max_timers_(opts.max_timers) {
+        shard::prepare(opts.locks);
         shards_ = std::make_unique<shard[]>(shard_count_);
         for (std::size_t i = 0; i < shard_count_; ++i) {
             shards_[i].start(to_tick(opts.start), opts.locks);
@@ -167,6 +139,13 @@ public:
 
     basic_timer_service(const basic_timer_service&) = delete;
     basic_timer_service& operator=(const basic_timer_service&) = delete;
+
+    /// What becomes of a timer whose callback dispatch_due() has run.
+    enum class after_run : std::uint8_t {
+        over,     ///< It ends: its payload is destroyed.
+        settled,  ///< The function has called again() or end().
+        forked,   ///< This is a forked child: nothing may be touched, and dispatch_due() returns.
+    };
 
     // ---- any thread -----------------------------------------------------------------------------
 
@@ -346,27 +325,51 @@ public:
         return true;
     }
 
-    /// Collects due timers and calls run(Payload&) for each, at most `budget`.  Returns how many.
-    /// A timer that a callback arms for `now` or before is due in the same call: a budget bounds
-    /// that.  An exception propagates; that timer is over, and the next call continues after it.
-    template <std::invocable<Payload&> Run>
-    std::size_t run_due(time_point now, Run&& run, std::size_t budget = no_budget) {
-        std::size_t fired = 0;
-        while (fired < budget) {
+    /// Collects the timers due by `now`, and for each calls run(timer, due) between begin() and
+    /// end(), at most `budget` times.  Returns how many it ran.  The one loop over due timers: all
+    /// that is built on the service runs its timers by it.
+    ///
+    /// What `run` returns says what becomes of the timer (void: after_run::over).  A timer that a
+    /// callback arms for `now` or before is due in the same call: a budget bounds that.  An
+    /// exception propagates; that timer is over, and the next call continues after it.
+    template <std::invocable<running_timer, const due_timer&> Run>
+    std::size_t dispatch_due(time_point now, std::size_t budget, Run&& run) {
+        const tick now_tick = to_tick(now);
+        std::size_t count = 0;
+        owed_end ended(*this);
+        while (count < budget) {
             if (next_ == last_) {
-                const std::size_t room = budget - fired < batch_size ? budget - fired : batch_size;
+                const std::size_t room = budget - count < batch_size ? budget - count : batch_size;
                 last_ = collect(now, batch_, room);
                 next_ = 0;
+                if (last_ == 0) break;
+            } else if (batch_[next_].deadline > now_tick) {  // left over by a call with a later now
+                break;
             }
-            due_timer due;
-            if (collect_left_over(to_tick(now), &due, 1) == 0) break;
-            const run_scope timer{*this, begin(due)};
-            if (!timer.timer) continue;
-            ++fired;
+            const due_timer due = batch_[next_++];
+            const running_timer timer = ended.then_begin(due);
+            if (!timer) continue;
+            ++count;
+            ended.owe(timer);
             const typename Platform::running_scope inside(this, due.id);
-            run(timer.timer.payload());
+            if constexpr (std::is_void_v<
+                              std::invoke_result_t<Run&, running_timer, const due_timer&>>) {
+                run(timer, due);
+            } else {
+                const after_run then = run(timer, due);
+                if (then != after_run::over) ended.forgive();
+                if (then == after_run::forked) break;
+            }
         }
-        return fired;
+        return count;
+    }
+
+    /// dispatch_due for a function of the payload.
+    template <std::invocable<Payload&> Run>
+    std::size_t run_due(time_point now, Run&& run, std::size_t budget = no_budget) {
+        return dispatch_due(now, budget, [&](running_timer timer, const due_timer&) {
+            static_cast<void>(run(timer.payload()));
+        });
     }
 
     /// run_due for payloads that are called.
@@ -401,17 +404,10 @@ public:
             const auto idle = shards_[i].trim();
     }
 
-    [[nodiscard]] timer_service_stats stats() const noexcept {
-        timer_service_stats sum;
-        for (std::size_t i = 0; i < shard_count_; ++i) {
-            const detail::driver::shard_counters part = shards_[i].counters(sum.pending);
-            sum.scheduled += part.scheduled;
-            sum.cancelled += part.cancelled;
-            sum.rescheduled += part.rescheduled;
-            sum.fired += part.fired;
-            sum.dropped += part.dropped;
-            sum.rejected += part.rejected;
-        }
+    [[nodiscard]] timer_stats stats() const noexcept {
+        timer_stats sum;
+        for (std::size_t i = 0; i < shard_count_; ++i)
+            shards_[i].add_stats(sum);
         return sum;
     }
 
@@ -422,16 +418,27 @@ private:
         std::uint32_t index = 0;   // the shard of `first`
     };
 
-    struct run_scope {
-        basic_timer_service& service;
-        running_timer timer;
-        run_scope(basic_timer_service& of, running_timer begun) noexcept
-            : service(of), timer(begun) {}
-        ~run_scope() {
-            if (timer) service.end(timer);
+    // A timer whose callback has returned, and whose end() is still to come: end() and the next
+    // begin() then take one lock.
+    class owed_end {
+    public:
+        explicit owed_end(basic_timer_service& of) noexcept : service_(of) {}
+        ~owed_end() {
+            if (timer_) service_.end(timer_);
         }
-        run_scope(const run_scope&) = delete;
-        run_scope& operator=(const run_scope&) = delete;
+        owed_end(const owed_end&) = delete;
+        owed_end& operator=(const owed_end&) = delete;
+
+        running_timer then_begin(const due_timer& due) noexcept {
+            if (!timer_) return service_.begin(due);
+            return service_.end_and_begin(std::exchange(timer_, {}), due);
+        }
+        void owe(running_timer timer) noexcept { timer_ = timer; }
+        void forgive() noexcept { timer_ = {}; }
+
+    private:
+        basic_timer_service& service_;
+        running_timer timer_;
     };
 
     static constexpr std::size_t batch_size = 64;
@@ -444,18 +451,8 @@ private:
     }
 
     // Ticks are nanoseconds of CLOCK_MONOTONIC; times before its epoch are past anyway.
-    static tick to_tick(time_point when) noexcept {
-        const auto count = when.time_since_epoch().count();
-        if (when == never) [[unlikely]]
-            return never_tick;
-        if (count < 0) [[unlikely]]
-            return 0;
-        return static_cast<tick>(count);
-    }
-    static time_point to_time(tick at) noexcept {
-        if (at >= static_cast<tick>(never.time_since_epoch().count())) return never;
-        return time_point(duration(static_cast<duration::rep>(at)));
-    }
+    static tick to_tick(time_point when) noexcept { return nanosecond_ticks.ticks_ceil(when); }
+    static time_point to_time(tick at) noexcept { return nanosecond_ticks.time_of(at); }
 
     // `place` by value: a deadline is then passed in a register, without a store to the stack.
     template <class Place, class... Args>

@@ -54,6 +54,7 @@ void in_another_thread(Work work) {
 class BiasedLock : public testing::Test {
 protected:
     void SetUp() override {
+        bias_platform::prepare();
         if (!bias_platform::has_heavy_fence()) GTEST_SKIP() << "the kernel has no membarrier";
         watched_platform::fences = 0;
         watched_platform::fence_works = true;
@@ -67,6 +68,12 @@ protected:
     }
     watched_lock lock_;
 };
+
+TEST_F(BiasedLock, IsNeverBiasedIfThatWasDisabled) {
+    lock_.disable_bias();
+    take(lock_, 100'000);  // more than any threshold
+    EXPECT_EQ(fences_for_another(), 0);
+}
 
 TEST_F(BiasedLock, LeansToAThreadThatTakesItManyTimesInARow) {
     take(lock_, first_threshold);  // the first of them is not in a row yet

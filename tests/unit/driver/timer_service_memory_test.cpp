@@ -3,14 +3,19 @@
 #define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
 #include "support/failing_new.hpp"
 #include "unit/driver/timer_service_fixture.hpp"
+#include <verge/base/detail/kernel.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <limits>
 #include <random>
 #include <stdexcept>
 
+#include <linux/membarrier.h>
 #include <sys/resource.h>
 
 namespace verge {
@@ -187,6 +192,54 @@ TEST(TimerServiceSteps, ATimerMayEndAndItsMemoryBeTrimmedUnderACancelAndWait) {
     EXPECT_EQ(timers.cancel_and_wait(id), cancel_result::gone);
 }
 
+struct counting_kernel : detail::kernel {
+    std::atomic<int> registrations{0};
+    std::atomic<int> fences{0};
+    int membarrier(int command) noexcept override {
+        ++(command == MEMBARRIER_CMD_PRIVATE_EXPEDITED ? fences : registrations);
+        return kernel::membarrier(command);
+    }
+};
+
+// How many fences it takes another thread to use the shard of a thread that armed many timers.
+int fences_of(shard_locks kind) {
+    counting_kernel counting;
+    const detail::replaced_kernel scope(counting);
+    bell nobody;
+    timer_service timers(nobody, {.shards = 1, .locks = kind});
+    for (int i = 0; i < 1000; ++i)
+        timers.arm(at(1s), [] {});
+    on_own_thread([&] { EXPECT_EQ(timers.run_due(at(1s)), 1000U); });
+    return counting.fences;
+}
+
+TEST(TimerServiceLocks, InterruptOtherThreadsOnlyIfBiased) {
+    const int biased = fences_of(shard_locks::biased);
+    EXPECT_EQ(fences_of(shard_locks::plain), 0);
+    if (!detail::bias_platform::has_heavy_fence()) GTEST_SKIP() << "the kernel has no membarrier";
+    EXPECT_GE(biased, 1);
+}
+
+// In a process of its own: the registration is for the whole process.
+TEST(TimerServiceLocksDeathTest, AreRegisteredByTheFirstServiceThatIsBiased) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto in_order = [] {
+        counting_kernel counting;
+        const detail::replaced_kernel scope(counting);
+        bell nobody;
+        const bool before_main = detail::bias_platform::has_heavy_fence();
+        const timer_service plain(nobody, {.locks = shard_locks::plain});
+        const int by_plain = counting.registrations;
+        const timer_service first(nobody);
+        const int by_first = counting.registrations;
+        const timer_service second(nobody);
+        const int by_second = counting.registrations;
+        std::fprintf(stderr, "%d %d %d %d", before_main, by_plain, by_first, by_second);
+        std::exit(0);
+    };
+    EXPECT_EXIT(in_order(), testing::ExitedWithCode(0), "0 0 1 1");
+}
+
 // A lock that counts how often it was disabled.
 struct watched_lock : detail::biased_lock {
     static inline int disabled = 0;
@@ -204,7 +257,7 @@ TEST(TimerServiceLocks, AreLeftOutIfNobodyMeets) {
     using service = basic_timer_service<callback, watched_lock_platform>;
     const service locked(nobody, {.shards = 3});
     EXPECT_EQ(watched_lock::disabled, 0);
-    service timers(nobody, {.shards = 3, .locks = false});
+    service timers(nobody, {.shards = 3, .locks = shard_locks::none});
     EXPECT_EQ(watched_lock::disabled, 3);
     int ran = 0;
     timers.arm(at(1ns), [&] { ++ran; });

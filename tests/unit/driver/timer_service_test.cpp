@@ -94,7 +94,7 @@ TEST_F(TimerService, ExactlyOneEnd) {
     }
     for (std::thread& worker : workers)
         worker.join();
-    const timer_service_stats before = timers_->stats();
+    const timer_stats before = timers_->stats();
     timers_->close();
     std::uint64_t dropped = 0;
     for (const record& r : records) {
@@ -102,7 +102,7 @@ TEST_F(TimerService, ExactlyOneEnd) {
         ASSERT_LE(r.runs + r.cancels, 1);
         if (r.runs + r.cancels == 0) ++dropped;
     }
-    const timer_service_stats after = timers_->stats();
+    const timer_stats after = timers_->stats();
     EXPECT_EQ(dropped, before.pending);
     EXPECT_EQ(after.dropped, before.pending);
     EXPECT_EQ(after.pending, 0U);
@@ -360,7 +360,7 @@ TEST_F(TimerService, NothingIsArmedAfterClose) {
     EXPECT_EQ(timers_->prepare_wait(), never);
     timers_->trim();
     timers_->close();
-    const timer_service_stats stats = timers_->stats();
+    const timer_stats stats = timers_->stats();
     EXPECT_EQ(stats.dropped, 301U);
     EXPECT_EQ(stats.rejected, 3U);
     EXPECT_EQ(stats.pending, 0U);
@@ -670,6 +670,51 @@ TEST_F(TimerService, EndsOneAndBeginsTheNext) {
 
 // ---- periodic timers ----
 
+// Each timer is over, and its payload gone, before the next one begins; the last one at the return.
+TEST_F(TimerService, DispatchEndsEachBeforeTheNextBegins) {
+    const auto alive = std::make_shared<int>(0);
+    for (int i = 0; i < 3; ++i)
+        timers_->arm(at(1s), [alive] {});
+    const long outside = alive.use_count() - 3;
+    std::vector<long> seen;
+    const auto watch = [&](timer_service::running_timer, const due_timer&) {
+        seen.push_back(alive.use_count() - outside);
+    };
+    EXPECT_EQ(timers_->dispatch_due(at(1s), no_budget, watch), 3U);
+    EXPECT_EQ(seen, (std::vector<long>{3, 2, 1}));
+    EXPECT_EQ(alive.use_count(), outside);
+}
+
+TEST_F(TimerService, DispatchLeavesATimerThatComesAgain) {
+    using after_run = timer_service::after_run;
+    const timer_id id = timers_->arm(at(1s), note(1));
+    tick armed_as = 0;
+    const auto again = [&](timer_service::running_timer timer, const due_timer& due) {
+        EXPECT_EQ(due.id, id);
+        timers_->again(timer, at(2s), armed_as);
+        return after_run::settled;
+    };
+    EXPECT_EQ(timers_->dispatch_due(at(1s), no_budget, again), 1U);
+    EXPECT_EQ(timers_->deadline_of(id), at(2s));
+    EXPECT_EQ(run(2s), (names{1}));
+}
+
+TEST_F(TimerService, DispatchInAForkedChildTouchesNothing) {
+    using after_run = timer_service::after_run;
+    timers_->arm(at(1s), note(1));
+    timers_->arm(at(1s), note(2));
+    timer_service::running_timer left;
+    const auto fork = [&](timer_service::running_timer timer, const due_timer&) {
+        left = timer;
+        return after_run::forked;
+    };
+    EXPECT_EQ(timers_->dispatch_due(at(1s), no_budget, fork), 1U);
+    left.payload()();  // it has not been ended
+    EXPECT_EQ(ran(), (names{1}));
+    timers_->end(left);
+    EXPECT_EQ(run(1s), (names{2}));
+}
+
 TEST_F(TimerService, ComesAgainWithItsIdAndItsPayload) {
     std::atomic<int> alive{0};
     const timer_id id = timers_->arm(at(10ns), [this, c = counted(alive)] { ran_.push_back(1); });
@@ -691,7 +736,7 @@ TEST_F(TimerService, ComesAgainWithItsIdAndItsPayload) {
     EXPECT_EQ(alive, 1);
     EXPECT_EQ(timers_->cancel(id), cancel_result::cancelled);
     EXPECT_EQ(alive, 0);
-    const timer_service_stats stats = timers_->stats();
+    const timer_stats stats = timers_->stats();
     EXPECT_EQ(stats.scheduled, 1U);
     EXPECT_EQ(stats.fired, 4U);
     EXPECT_EQ(stats.cancelled, 1U);
@@ -978,7 +1023,7 @@ TEST_F(TimerService, CountsWhatItDoes) {
                        {"rejected", stat_kind::counter, 1},
                        {"pending", stat_kind::gauge, 1},
                    }));
-    static_assert(stats_snapshot<timer_service_stats>);
+    static_assert(stats_snapshot<timer_stats>);
 }
 
 }  // namespace

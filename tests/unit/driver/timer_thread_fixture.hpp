@@ -135,7 +135,7 @@ inline pid_t thread_of(timer_thread& timers) {
     return tid;
 }
 
-inline bool same_sum(const timer_service_stats& stats) {
+inline bool same_sum(const timer_stats& stats) {
     return stats.scheduled == stats.cancelled + stats.fired + stats.dropped + stats.pending;
 }
 

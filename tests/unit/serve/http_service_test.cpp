@@ -1,6 +1,6 @@
 #include "http_service.hpp"
 
-#include "unit/base/prometheus_parser.hpp"
+#include "unit/observe/prometheus_parser.hpp"
 #include "unit/serve/fake_backend.hpp"
 
 #include <initializer_list>

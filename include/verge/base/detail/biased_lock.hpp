@@ -7,9 +7,10 @@
 // other thread revokes the bias first, and pays for both sides: membarrier makes the kernel execute
 // a fence on every running thread of the process (0.2 to 2 us).
 //
-// Where the kernel has no membarrier, the lock is never biased: it is the spin lock inside it.  A
-// user that guarantees that no two threads use the lock concurrently can disable() it: then each
-// caller gets the bias at once.
+// Where the kernel has no membarrier, the lock is never biased: it is the spin lock inside it.  So
+// it is after disable_bias(), and before the process has called prepare().  A user that guarantees
+// that no two threads use the lock concurrently can disable() it: then each caller gets the bias at
+// once.
 //
 // States
 //   bias_     0: not biased, the spin lock decides.  Else: biased to the thread of that number.
@@ -61,7 +62,11 @@ struct bias_platform : spin_platform {
     /// A fence on every thread of the process.
     static void heavy_fence() noexcept;
 
-    /// Whether the kernel supports that.
+    /// Registers the process for heavy_fence(), unless that was done or refused before.  Not under
+    /// a lock: with several threads it takes the kernel up to 15 ms.
+    static void prepare() noexcept;
+
+    /// Whether the process is registered, and the kernel has not refused a fence since.
     [[nodiscard]] static bool has_heavy_fence() noexcept;
 
     /// The lock becomes biased to a thread that took it 2^threshold times in a row: by then the
@@ -81,6 +86,8 @@ struct bias_platform : spin_platform {
 template <class Platform>
 class VERGE_CAPABILITY("mutex") basic_biased_lock {
 public:
+    using platform = Platform;
+
     void lock() noexcept VERGE_ACQUIRE() { lock_as(Platform::self()); }
 
     /// lock(), for a caller that knows its thread number.
@@ -107,6 +114,9 @@ public:
     /// From now on no two threads use the lock concurrently: the user orders their accesses.
     /// Precondition: it has not been taken yet.
     void disable() noexcept { disabled_ = true; }
+
+    /// From now on it is a spin lock.  Precondition: it has not been taken yet.
+    void disable_bias() noexcept { threshold_ = no_bias; }
 
     /// Whether it is biased to the thread of this number at present.
     [[nodiscard]] bool is_biased_to(std::uint32_t self) const noexcept {
@@ -195,6 +205,8 @@ private:
     using atomic = typename Platform::template atomic<T>;
 
     static constexpr std::uint8_t max_threshold = 15;
+    static constexpr std::uint8_t no_bias =
+        16;  // 2^16 times in a row: in_a_row_ does not get there
 
     basic_spin_lock<Platform> lock_;
     atomic<std::uint32_t> bias_{0};   // written by the holder of lock_

@@ -43,6 +43,9 @@
 #include <verge/base/detail/biased_lock.hpp>
 #include <verge/base/detail/slot_pool.hpp>
 #include <verge/base/timer_id.hpp>
+#include <verge/base/timer_stats.hpp>
+#include <verge/driver/due_timer.hpp>
+#include <verge/driver/timer_service_options.hpp>
 #include <verge/queue/timing_wheel.hpp>
 
 #include <cstddef>
@@ -53,27 +56,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace verge {
-
-/// A due timer, as collect() returns it: its id, not the timer itself.
-struct due_timer {
-    timer_id id;
-    tick deadline = 0;
-    std::uint32_t turn = 0;
-    std::uint32_t shard = 0;
-};
-
-namespace detail::driver {
-
-/// What a shard counts, under its lock.
-struct shard_counters {
-    std::uint64_t scheduled = 0;
-    std::uint64_t cancelled = 0;
-    std::uint64_t rescheduled = 0;
-    std::uint64_t fired = 0;
-    std::uint64_t dropped = 0;
-    std::uint64_t rejected = 0;
-};
+namespace verge::detail::driver {
 
 /// Whether the destructor of this payload is a no-op, so that it need not be called.  A payload
 /// type may decide that for each value, as a callback does.
@@ -126,11 +109,20 @@ public:
         bool closed = false;     // no new timers
     };
 
-    /// Sets the time until the first collect(), and whether threads may use the shard concurrently.
-    /// Precondition: no timer was armed yet.
-    void start(tick now, bool locks) noexcept {
+    /// Does once a process what locks of this kind need.  Not under a lock: it takes the kernel
+    /// time.
+    static void prepare(shard_locks kind) noexcept {
+        if constexpr (requires { lock_type::platform::prepare(); }) {
+            if (kind == shard_locks::biased) lock_type::platform::prepare();
+        }
+    }
+
+    /// Sets the time until the first collect(), and the kind of lock.  Precondition: no timer was
+    /// armed yet.
+    void start(tick now, shard_locks kind) noexcept {
         if constexpr (requires { lock_.disable(); }) {
-            if (!locks) lock_.disable();
+            if (kind == shard_locks::none) lock_.disable();
+            if (kind == shard_locks::plain) lock_.disable_bias();
         }
         const lock_scope hold(lock_);
         wheel_.advance(now, [](entry&) {});
@@ -408,10 +400,10 @@ public:
         return pool_.trim();
     }
 
-    [[nodiscard]] shard_counters counters(std::uint64_t& pending) const noexcept {
+    void add_stats(timer_stats& to) const noexcept {
         const lock_scope hold(lock_);
-        pending += pool_.size() - running_ - in_transition_;
-        return counters_;
+        to += counters_;
+        to.pending += pool_.size() - running_ - in_transition_;
     }
 
     void count_rejected() noexcept {
@@ -520,7 +512,7 @@ private:
     atomic<tick> nearest_{never_tick};
     bool closed_ VERGE_GUARDED_BY(lock_) = false;
     std::uint32_t waiting_ VERGE_GUARDED_BY(lock_) = 0;  // in wait_for() or wait_idle()
-    shard_counters counters_ VERGE_GUARDED_BY(lock_);
+    timer_counters counters_ VERGE_GUARDED_BY(lock_);
     pool pool_ VERGE_GUARDED_BY(lock_){pool::unlimited, this};  // owner_of(id) is this shard
     // After the pool: destroyed first, so that it links no destroyed timer.
     timing_wheel<entry> wheel_ VERGE_GUARDED_BY(lock_);
@@ -529,5 +521,4 @@ private:
     atomic<std::uint32_t> ended_{0};  // a futex: changes when a callback ends and has waiters
 };
 
-}  // namespace detail::driver
-}  // namespace verge
+}  // namespace verge::detail::driver

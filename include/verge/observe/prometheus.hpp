@@ -1,4 +1,4 @@
-// verge/base/prometheus.hpp -- statistics as Prometheus text, to be served by any HTTP server.
+// verge/observe/prometheus.hpp -- statistics as Prometheus text, to be served by any HTTP server.
 //
 //     verge::timer_thread calls, sessions;                       // examples/prometheus.cpp
 //     ...
@@ -18,7 +18,7 @@
 // exposition 0.0.4, which every version of Prometheus reads.  Not for native histograms: a
 // distribution is exported as percentiles, as visit_histogram() does.
 //
-// Guarantees, under the names of the tests that hold them (tests/unit/base/prometheus_test.cpp)
+// Guarantees, under the names of the tests that hold them (tests/unit/observe/prometheus_test.cpp)
 //   ACounterEndsInTotal            and a name that ends so already is not changed.
 //   SnapshotsShareHelpAndType      one HELP and one TYPE per metric, then all its series.
 //   AnyInputGivesValidText         names are made valid, labels and help escaped, bytes that are

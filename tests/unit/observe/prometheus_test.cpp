@@ -1,5 +1,5 @@
-#include "unit/base/prometheus_parser.hpp"
-#include <verge/base/prometheus.hpp>
+#include "unit/observe/prometheus_parser.hpp"
+#include <verge/observe/prometheus.hpp>
 
 #include <cstdint>
 #include <limits>

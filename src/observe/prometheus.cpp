@@ -1,6 +1,6 @@
-// src/base/prometheus.cpp -- valid names, escaping, and the text exposition format.
+// src/observe/prometheus.cpp -- valid names, escaping, and the text exposition format.
 
-#include <verge/base/prometheus.hpp>
+#include <verge/observe/prometheus.hpp>
 
 #include <algorithm>
 #include <array>
