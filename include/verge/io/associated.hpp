@@ -4,16 +4,29 @@
 //         using executor_type = verge::io_context::executor_type;
 //         executor_type get_executor() const noexcept;         // where it is to be called
 //         using allocator_type = my_allocator;
-//         allocator_type get_allocator() const noexcept;       // what its operations are made of
+//         allocator_type get_allocator() const noexcept;       // allocates its operations
 //         void operator()(std::error_code);
 //     };
 //     verge::bind_executor(strand, handler)     gives any handler, or token, an executor
 //     verge::bind_allocator(allocator, handler) an allocator
 //
-// A handler that wraps another one says so by `wrapped_type` and `wrapped()`, and has then what
-// that one has.  Or specialise associated_executor and its like for your type.
+// An operation asks its handler for both: it calls the handler through the associated executor, and
+// allocates its memory with the associated allocator.  A handler without an executor is called by
+// the executor of the timer or socket; one without an allocator uses the library's per-thread
+// cache.
 //
-// Thread safety: values.  Exceptions: none of their own.
+// A handler that wraps another one declares `wrapped_type` and `wrapped()`, and then has the
+// executor, the allocator and the slot of the wrapped one, except those that it declares itself.
+// For a type that cannot be changed, specialise associated_executor or associated_allocator.
+// Cancellation slots follow the same rules: verge/io/cancellation.hpp.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io)
+//   BindersNestAndPassOn                  executor_test.cpp: binders pass on what they do not bind.
+//   AReferenceToAHandlerHasWhatThatHas    token_test.cpp: std::ref(handler).
+//   BoundTokensBindTheHandler             token_test.cpp: a token is bound as a handler is.
+//
+// Thread safety: as an int.  Exceptions: none, except those of the copies and moves of what is
+// bound.
 
 #pragma once
 
@@ -27,9 +40,12 @@
 
 namespace verge {
 
-/// Calls what it is given at once: the executor of handlers that have none.
+/// Calls a function in execute() itself: the associated executor of a handler that has none, where
+/// the operation names no other.  Asio uses system_executor there, which has threads; this has
+/// none.
 class inline_executor {
 public:
+    /// Calls `f` before it returns.  Throws what `f` throws.
     template <class F>
     void execute(F&& f) const {
         std::decay_t<F> own(std::forward<F>(f));
@@ -40,6 +56,7 @@ public:
 
 namespace detail::io {
 
+/// Declares the handler that it wraps.
 template <class T>
 concept wraps_a_handler = requires(const T& t) {
     typename T::wrapped_type;
@@ -58,6 +75,9 @@ concept has_own_allocator = requires(const T& t) {
 
 }  // namespace detail::io
 
+/// The executor of a T: its own, that of the handler it wraps, or else a given default.  `type` is
+/// the executor's type, get(t) and get(t, otherwise) return it.  May be specialised for a user's
+/// type.
 template <class T, class Default = inline_executor>
 struct associated_executor {
     using type = Default;
@@ -89,9 +109,12 @@ struct associated_executor<std::reference_wrapper<T>, Default> {
         return inner::get(t.get(), otherwise);
     }
 };
+/// The type of that executor.
 template <class T, class Default = inline_executor>
 using associated_executor_t = typename associated_executor<T, Default>::type;
 
+/// The executor associated with `t`.  If it has none: an inline_executor; `otherwise`; or the
+/// executor of the context `otherwise`.
 template <class T>
 [[nodiscard]] auto get_associated_executor(const T& t) noexcept {
     return associated_executor<T>::get(t);
@@ -108,6 +131,8 @@ requires(!execution::executor<Context>)
                                                                         otherwise.get_executor());
 }
 
+/// The allocator of a T, by the same rules.  The default, std::allocator<void>, stands for the
+/// library's own memory: operations then come from a per-thread cache.
 template <class T, class Default = std::allocator<void>>
 struct associated_allocator {
     using type = Default;
@@ -136,9 +161,11 @@ struct associated_allocator<std::reference_wrapper<T>, Default> {
         return inner::get(t.get(), otherwise);
     }
 };
+/// The type of that allocator.
 template <class T, class Default = std::allocator<void>>
 using associated_allocator_t = typename associated_allocator<T, Default>::type;
 
+/// The allocator associated with `t`, or `otherwise`.
 template <class T, class Default = std::allocator<void>>
 [[nodiscard]] auto get_associated_allocator(const T& t, const Default& otherwise = {}) noexcept {
     return associated_allocator<T, Default>::get(t, otherwise);
@@ -146,7 +173,8 @@ template <class T, class Default = std::allocator<void>>
 
 namespace detail::io {
 
-/// What all binders are: a handler, or a token, that something was bound to.
+/// The common base of the binders: holds the handler or the token, and calls it.  The call moves
+/// from it, as every completion handler is called once.
 template <class T>
 class binder {
 public:
@@ -174,7 +202,7 @@ private:
 
 }  // namespace detail::io
 
-/// A handler, or a token, with an executor.
+/// A handler, or a token, with an executor: what bind_executor() returns.
 template <class T, class Executor>
 class executor_binder : public detail::io::binder<T> {
 public:
@@ -190,7 +218,7 @@ private:
     Executor executor_;
 };
 
-/// The same with an allocator.
+/// A handler, or a token, with an allocator: what bind_allocator() returns.
 template <class T, class Allocator>
 class allocator_binder : public detail::io::binder<T> {
 public:
@@ -206,6 +234,8 @@ private:
     [[no_unique_address]] Allocator allocator_;
 };
 
+/// Binds `target`, a handler or a token, to `ex`, or to the executor of a context: the operation
+/// calls the handler there.  The executor counts as work while the operation is pending.
 template <class Executor, class T>
 requires execution::executor<Executor>
 [[nodiscard]] auto bind_executor(const Executor& ex, T&& target) {
@@ -216,12 +246,14 @@ requires(!execution::executor<Context>)
     [[nodiscard]] auto bind_executor(Context& context, T&& target) {
     return verge::bind_executor(context.get_executor(), std::forward<T>(target));
 }
+/// Binds `target` to a copy of `allocator`: the operation's memory comes from it, and is given back
+/// before the handler is called.
 template <class Allocator, class T>
 [[nodiscard]] auto bind_allocator(const Allocator& allocator, T&& target) {
     return allocator_binder<std::decay_t<T>, Allocator>(allocator, std::forward<T>(target));
 }
 
-// A bound token: the token makes the handler, and that is bound.
+// A bound token: the inner token makes the handler, and the handler is bound.
 template <class T, class Executor, class... Signatures>
 struct async_result<executor_binder<T, Executor>, Signatures...> {
     template <class Initiation, class Token, class... Args>

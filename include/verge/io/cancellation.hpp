@@ -1,16 +1,28 @@
-// verge/io/cancellation.hpp -- asks one operation to end: signals, slots, and the state between.
+// verge/io/cancellation.hpp -- cancels one operation: signals, slots, and the state between them.
 //
 //     verge::cancellation_signal stop;
 //     timer.async_wait(verge::bind_cancellation_slot(stop.slot(), handler));
 //     ...
 //     stop.emit(verge::cancellation_type::all);       // that wait ends with operation_aborted
 //
-// A signal has one slot, and a slot has at most one handler: the operation's, from when it begins
-// until it completes.
+// cancel() of a timer or a socket ends all its operations; a slot ends one.  A signal has one slot,
+// and a slot has at most one handler: the operation installs it when it begins, and it is removed
+// when the operation completes.  Waits of timers and operations on descriptors honour every kind of
+// cancellation.
+//
+// A request is not a promise: an operation that has completed by then completes with its result.
+// For a limit of time use cancel_after (verge/io/cancel_after.hpp), which is built on this.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
+//   ASlotHoldsOneHandler             a second one replaces the first.
+//   ASignalMayEndBeforeTheOperation  it then goes on, and cannot be cancelled through the slot.
+//   AStateFiltersAndRemembers        AStateHasAFilterEachWay         AStateMayEndBeforeItsSlot
 //
 // Thread safety: none.  emit() must not run at the same time as the operation's beginning or its
 // handler: call it from the same thread or strand, as in Asio.
+//
 // Exceptions: emplace and assign throw std::bad_alloc, and what the handler's constructor throws.
+// emit() throws what the installed handler throws; those of this library's operations do not throw.
 
 #pragma once
 
@@ -24,14 +36,17 @@
 
 namespace verge {
 
+/// What the canceller accepts, as a set of bits: how much of the operation may have happened when
+/// it ends early.  An operation that can keep a stronger promise honours the weaker request as
+/// well.
 enum class cancellation_type : unsigned {
     none = 0,
-    terminal = 1,  ///< The object is of no use afterwards, but to be destroyed.
-    partial = 2,   ///< What was done is known.
-    total = 4,     ///< Nothing was done.
+    terminal = 1,  ///< The object may be left in a state in which it can only be closed.
+    partial = 2,   ///< Part of the work may be done; the result reports how much.
+    total = 4,     ///< No effect is visible: the operation can be repeated.
     all = 0xFFFFFFFF,
 };
-/// Asio's other name.
+/// Asio's other name for it.
 using cancellation_type_t = cancellation_type;
 
 constexpr cancellation_type operator&(cancellation_type a, cancellation_type b) noexcept {
@@ -46,11 +61,13 @@ constexpr bool operator!(cancellation_type a) noexcept {
 
 namespace detail::io {
 
+/// The handler in a slot, without its type.  Owned by the signal.
 struct cancellation_handler {
     virtual void call(cancellation_type type) = 0;
     virtual ~cancellation_handler() = default;
 };
 
+/// The handler in a slot: a function of the user or of an operation.
 template <class F>
 struct cancellation_function final : cancellation_handler {
     template <class... Args>
@@ -61,26 +78,32 @@ struct cancellation_function final : cancellation_handler {
 
 }  // namespace detail::io
 
-/// Where an operation leaves word how it can be ended.  A reference to a signal, or to nothing.
+/// Where an operation installs the handler that cancels it.  A reference to a signal, or to
+/// nothing; the signal must outlive its use.
 class cancellation_slot {
 public:
     constexpr cancellation_slot() noexcept = default;
 
-    /// Makes the handler, in the place of one that is there.
+    /// Constructs a handler F(args...) in the slot, and destroys the one before.  Needs
+    /// is_connected().  Returns the handler, which is called with a cancellation_type by emit().
     template <class F, class... Args>
     F& emplace(Args&&... args) {
         auto* const made = new detail::io::cancellation_function<F>(std::forward<Args>(args)...);
         delete std::exchange(*handler_, made);
         return made->f;
     }
+    /// The same with a copy of `f`.
     template <class F>
     std::decay_t<F>& assign(F&& f) {
         return emplace<std::decay_t<F>>(std::forward<F>(f));
     }
+    /// Destroys the handler, if there is one.
     void clear() noexcept {
         if (handler_ != nullptr) delete std::exchange(*handler_, nullptr);
     }
+    /// Whether it refers to a signal.
     [[nodiscard]] constexpr bool is_connected() const noexcept { return handler_ != nullptr; }
+    /// Whether it refers to a signal, and a handler is installed.
     [[nodiscard]] bool has_handler() const noexcept {
         return handler_ != nullptr && *handler_ != nullptr;
     }
@@ -93,6 +116,8 @@ private:
     detail::io::cancellation_handler** handler_ = nullptr;
 };
 
+/// The side of the canceller.  Neither copied nor moved: slots refer to it.  Its destructor
+/// destroys the handler without calling it: the operation goes on.
 class cancellation_signal {
 public:
     cancellation_signal() noexcept = default;
@@ -100,17 +125,20 @@ public:
     cancellation_signal& operator=(const cancellation_signal&) = delete;
     ~cancellation_signal() { delete handler_; }
 
-    /// Calls the slot's handler, if it has one.
+    /// Calls the slot's handler, if it has one, in this call.  The cancelled operation completes
+    /// later, through its loop.
     void emit(cancellation_type type) {
         if (handler_ != nullptr) handler_->call(type);
     }
+    /// Its one slot: all copies are the same.
     [[nodiscard]] cancellation_slot slot() noexcept { return cancellation_slot(&handler_); }
 
 private:
     detail::io::cancellation_handler* handler_ = nullptr;
 };
 
-/// Lets through all kinds, some, or none.
+/// Filters for cancellation_state: which kinds pass.  This one passes all; the next two pass
+/// terminal and partial, and terminal alone; the last passes none.
 struct enable_total_cancellation {
     constexpr cancellation_type operator()(cancellation_type type) const noexcept { return type; }
 };
@@ -130,14 +158,14 @@ struct disable_cancellation {
     }
 };
 
-/// For operations made of others: stands between the outer slot and the inner ones, and remembers
-/// what was asked.  A handle: copies are the same state.
+/// For operations made of others: stands between the outer slot and the inner operations, filters
+/// the requests and remembers them.  A handle: copies are the same state.
 class cancellation_state {
     struct shared {
         cancellation_type seen = cancellation_type::none;
         cancellation_signal inner;
     };
-    // It keeps what it tells: the slot may outlive the state.
+    // Owns the state, because the outer slot may outlive every handle of it.
     template <class In, class Out>
     struct pass_on {
         std::shared_ptr<shared> to;
@@ -152,13 +180,17 @@ class cancellation_state {
     };
 
 public:
+    /// Connected to nothing: never cancelled, and its slot is not connected.
     cancellation_state() noexcept = default;
+    /// Installs itself in `outer`, if that is connected.  Without a filter, terminal requests pass;
+    /// with one, `filter` decides about requests, and all that it passes reach the inner
+    /// operations.  Throws std::bad_alloc.
     explicit cancellation_state(cancellation_slot outer)
         : cancellation_state(outer, enable_terminal_cancellation{}) {}
     template <class Filter>
     cancellation_state(cancellation_slot outer, Filter filter)
         : cancellation_state(outer, filter, enable_total_cancellation{}) {}
-    /// `in` says what is remembered, `out` what of that the inner operations are told.
+    /// `in` decides which requests are remembered, `out` which of these reach the inner operations.
     template <class In, class Out>
     cancellation_state(cancellation_slot outer, In in, Out out)
         : shared_(outer.is_connected() ? std::make_shared<shared>() : nullptr) {
@@ -168,13 +200,15 @@ public:
         }
     }
 
-    /// For the inner operations.
+    /// The slot for the inner operations.
     [[nodiscard]] cancellation_slot slot() const noexcept {
         return shared_ != nullptr ? shared_->inner.slot() : cancellation_slot();
     }
+    /// All kinds that were requested and passed `in`, since construction or clear().
     [[nodiscard]] cancellation_type cancelled() const noexcept {
         return shared_ != nullptr ? shared_->seen : cancellation_type::none;
     }
+    /// Forgets the requests of these kinds.
     void clear(cancellation_type mask = cancellation_type::all) noexcept {
         if (shared_ == nullptr) return;
         const auto kept = ~static_cast<unsigned>(mask);
@@ -195,6 +229,8 @@ concept has_own_slot = requires(const T& t) {
 
 }  // namespace detail::io
 
+/// The slot of a handler: its own, that of the handler it wraps, or else a given default.  May be
+/// specialised for a user's type; see verge/io/associated.hpp.
 template <class T, class Default = cancellation_slot>
 struct associated_cancellation_slot {
     using type = Default;
@@ -225,9 +261,11 @@ struct associated_cancellation_slot<std::reference_wrapper<T>, Default>
         return inner::get(t.get(), otherwise);
     }
 };
+/// The type of that slot.
 template <class T, class Default = cancellation_slot>
 using associated_cancellation_slot_t = typename associated_cancellation_slot<T, Default>::type;
 
+/// The slot associated with `t`; one that is not connected if it has none.
 template <class T>
 [[nodiscard]] auto get_associated_cancellation_slot(const T& t) noexcept {
     return associated_cancellation_slot<T>::get(t);
@@ -243,7 +281,7 @@ inline constexpr bool may_have_slot = !requires {
 
 }  // namespace detail::io
 
-/// A handler, or a token, with a slot.
+/// A handler, or a token, with a slot: what bind_cancellation_slot() returns.
 template <class T, class Slot = cancellation_slot>
 class cancellation_slot_binder : public detail::io::binder<T> {
 public:
@@ -259,6 +297,8 @@ private:
     Slot slot_;
 };
 
+/// Binds `target`, a handler or a token, to `slot`: the operation that it begins can be cancelled
+/// by that slot's signal.  A slot serves one operation at a time.
 template <class Slot, class T>
 [[nodiscard]] auto bind_cancellation_slot(const Slot& slot, T&& target) {
     return cancellation_slot_binder<std::decay_t<T>, Slot>(slot, std::forward<T>(target));
