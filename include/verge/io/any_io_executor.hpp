@@ -74,6 +74,7 @@ class any_io_executor {
 public:
     /// An empty one: it is false, and execute() throws bad_executor.
     any_io_executor() noexcept {}  // NOLINT(modernize-use-equals-default): a const one may be made
+    /// The same.
     any_io_executor(std::nullptr_t) noexcept {}  // NOLINT: implicit, as in Asio
 
     /// Holds a copy of `ex`.  Throws std::bad_alloc if `ex` is larger than 32 bytes, or may throw
@@ -98,10 +99,12 @@ public:
     any_io_executor(const any_io_executor& other) noexcept : table_(other.table_) {
         if (table_ != nullptr) table_->copy(other, storage_);
     }
+    /// Leaves `other` empty.
     any_io_executor(any_io_executor&& other) noexcept
         : table_(std::exchange(other.table_, nullptr)) {
         if (table_ != nullptr) table_->relocate(other.storage_, storage_);
     }
+    /// Replaces the executor that it holds; by nullptr, leaves it empty.
     any_io_executor& operator=(const any_io_executor& other) noexcept {
         if (this != &other) *this = any_io_executor(other);
         return *this;
@@ -132,6 +135,7 @@ public:
     /// the executor cannot report has the value 0: possibly, fork, untracked.  Throws bad_executor
     /// if this is empty.
     [[nodiscard]] execution_context& context() const { return table().context(*this); }
+    /// The same, for verge::query.
     [[nodiscard]] execution_context& query(execution::context_t) const { return context(); }
     [[nodiscard]] execution::blocking_t query(execution::blocking_t) const {
         return execution::blocking_t(table().query(*this, property::possibly));
@@ -206,12 +210,14 @@ private:
         const std::type_info* type;
     };
 
+    // Whether a T is stored in place.
     static constexpr std::size_t capacity = 32;
     template <class T>
     static constexpr bool fits =
         (sizeof(T) <= capacity) &&
         (alignof(T) <= alignof(void*)) && std::is_nothrow_move_constructible_v<T>;
 
+    // The executor, in place or on the heap.
     template <class T>
     static const T& held(const std::byte* storage) noexcept {
         if constexpr (fits<T>) {
@@ -229,6 +235,7 @@ private:
         return *std::launder(reinterpret_cast<stored<T>*>(storage));
     }
 
+    // The functions of the table, for an executor of type T.
     template <class T>
     static void copy_it(const any_io_executor& from, std::byte* to) noexcept {
         ::new (static_cast<void*>(to))
@@ -298,6 +305,7 @@ private:
                                          &equal_it<T>, &execute_it<T>,  &context_it<T>,
                                          &with_it<T>,  &query_it<T>,    &typeid(T)};
 
+    // The table, or bad_executor if there is none.
     [[nodiscard]] const operations& table() const {
         if (table_ == nullptr) throw bad_executor();
         return *table_;
@@ -305,7 +313,7 @@ private:
     [[nodiscard]] any_io_executor with(property p) const { return table().with(*this, p); }
 
     alignas(void*) std::byte storage_[capacity];
-    const operations* table_ = nullptr;
+    const operations* table_ = nullptr;  // nullptr: empty
 };
 
 /// Asio has a second type for executors of completion handlers; here it is the same.

@@ -10,6 +10,13 @@
 //     verge::bind_executor(strand, handler)     gives any handler, or token, an executor
 //     verge::bind_allocator(allocator, handler) an allocator
 //
+//     struct logging {                                         // has what the inner handler has
+//         using wrapped_type = my_handler;
+//         const my_handler& wrapped() const noexcept { return inner; }
+//         void operator()(std::error_code error) { log(error); std::move(inner)(error); }
+//         my_handler inner;
+//     };
+//
 // An operation asks its handler for both: it calls the handler through the associated executor, and
 // allocates its memory with the associated allocator.  A handler without an executor is called by
 // the executor of the timer or socket; one without an allocator uses the library's per-thread
@@ -62,11 +69,13 @@ concept wraps_a_handler = requires(const T& t) {
     typename T::wrapped_type;
     t.wrapped();
 };
+/// Declares an executor.
 template <class T>
 concept has_own_executor = requires(const T& t) {
     typename T::executor_type;
     t.get_executor();
 };
+/// Declares an allocator.
 template <class T>
 concept has_own_allocator = requires(const T& t) {
     typename T::allocator_type;
@@ -83,6 +92,7 @@ struct associated_executor {
     using type = Default;
     static type get(const T&, const Default& otherwise = {}) noexcept { return otherwise; }
 };
+// It declares one.
 template <class T, class Default>
 requires detail::io::has_own_executor<T>
 struct associated_executor<T, Default> {
@@ -90,6 +100,7 @@ struct associated_executor<T, Default> {
     static type get(const T& t) noexcept { return t.get_executor(); }
     static type get(const T& t, const Default&) noexcept { return t.get_executor(); }
 };
+// It wraps a handler, and declares none: that of the inner one.
 template <class T, class Default>
 requires(detail::io::wraps_a_handler<T> &&
          !detail::io::has_own_executor<T>) struct associated_executor<T, Default> {
@@ -100,6 +111,7 @@ requires(detail::io::wraps_a_handler<T> &&
         return inner::get(t.wrapped(), otherwise);
     }
 };
+// std::ref(handler): that of the handler.
 template <class T, class Default>
 struct associated_executor<std::reference_wrapper<T>, Default> {
     using inner = associated_executor<T, Default>;
@@ -119,11 +131,13 @@ template <class T>
 [[nodiscard]] auto get_associated_executor(const T& t) noexcept {
     return associated_executor<T>::get(t);
 }
+/// The same, with `otherwise` as the default.
 template <class T, class Executor>
 requires execution::executor<Executor>
 [[nodiscard]] auto get_associated_executor(const T& t, const Executor& otherwise) noexcept {
     return associated_executor<T, Executor>::get(t, otherwise);
 }
+/// The same, with the executor of a context as the default.
 template <class T, class Context>
 requires(!execution::executor<Context>)
     [[nodiscard]] auto get_associated_executor(const T& t, Context& otherwise) noexcept {
@@ -138,12 +152,14 @@ struct associated_allocator {
     using type = Default;
     static type get(const T&, const Default& otherwise = {}) noexcept { return otherwise; }
 };
+// It declares one.
 template <class T, class Default>
 requires detail::io::has_own_allocator<T>
 struct associated_allocator<T, Default> {
     using type = typename T::allocator_type;
     static type get(const T& t, const Default& = {}) noexcept { return t.get_allocator(); }
 };
+// It wraps a handler, and declares none: that of the inner one.
 template <class T, class Default>
 requires(detail::io::wraps_a_handler<T> &&
          !detail::io::has_own_allocator<T>) struct associated_allocator<T, Default> {
@@ -153,6 +169,7 @@ requires(detail::io::wraps_a_handler<T> &&
         return inner::get(t.wrapped(), otherwise);
     }
 };
+// std::ref(handler): that of the handler.
 template <class T, class Default>
 struct associated_allocator<std::reference_wrapper<T>, Default> {
     using inner = associated_allocator<T, Default>;
@@ -181,6 +198,7 @@ public:
     using wrapped_type = T;
     using target_type = T;
 
+    /// The handler or the token itself; get() is Asio's name.
     [[nodiscard]] const T& wrapped() const noexcept { return target_; }
     [[nodiscard]] T& wrapped() noexcept { return target_; }
     [[nodiscard]] const T& get() const noexcept { return target_; }
@@ -208,6 +226,7 @@ class executor_binder : public detail::io::binder<T> {
 public:
     using executor_type = Executor;
 
+    /// Stores copies of both.
     template <class U>
     executor_binder(const Executor& ex, U&& target)
         : detail::io::binder<T>({}, std::forward<U>(target)), executor_(ex) {}
@@ -224,6 +243,7 @@ class allocator_binder : public detail::io::binder<T> {
 public:
     using allocator_type = Allocator;
 
+    /// Stores copies of both.
     template <class U>
     allocator_binder(const Allocator& a, U&& target)
         : detail::io::binder<T>({}, std::forward<U>(target)), allocator_(a) {}
@@ -241,6 +261,7 @@ requires execution::executor<Executor>
 [[nodiscard]] auto bind_executor(const Executor& ex, T&& target) {
     return executor_binder<std::decay_t<T>, Executor>(ex, std::forward<T>(target));
 }
+/// The same, to the executor of a context.
 template <class Context, class T>
 requires(!execution::executor<Context>)
     [[nodiscard]] auto bind_executor(Context& context, T&& target) {
@@ -267,6 +288,7 @@ struct async_result<executor_binder<T, Executor>, Signatures...> {
             std::forward<Args>(args)...);
     }
 };
+// The same for an allocator.
 template <class T, class Allocator, class... Signatures>
 struct async_result<allocator_binder<T, Allocator>, Signatures...> {
     template <class Initiation, class Token, class... Args>

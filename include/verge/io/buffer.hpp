@@ -7,6 +7,10 @@
 //     std::array<verge::const_buffer, 2> parts{verge::buffer(head), verge::buffer(body)};
 //     verge::async_write(socket, parts, handler);       // both, without copying them together
 //
+//     auto text = std::make_unique<std::string>(reply());        // the operation owns the memory
+//     const auto bytes = verge::buffer(*text);
+//     verge::async_write(socket, bytes, verge::consign(handler, std::move(text)));
+//
 // A sequence is one buffer, or any forward range of buffers: an array, a vector.  It is copied into
 // the operation; one system call transfers at most 16 of its buffers, and an async_write or
 // async_read continues with the rest.
@@ -36,7 +40,9 @@ class mutable_buffer {
 public:
     /// An empty one: nullptr, 0.
     constexpr mutable_buffer() noexcept = default;
+    /// `size` bytes at `data`.
     constexpr mutable_buffer(void* data, std::size_t size) noexcept : data_(data), size_(size) {}
+    /// Where it begins, and its size in bytes.
     [[nodiscard]] constexpr void* data() const noexcept { return data_; }
     [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
     /// Skips the first `n` bytes; all of them if there are fewer.
@@ -55,11 +61,14 @@ private:
 /// Memory that is only read.  Does not own it.  A mutable_buffer converts to it.
 class const_buffer {
 public:
+    /// An empty one: nullptr, 0.
     constexpr const_buffer() noexcept = default;
+    /// `size` bytes at `data`.
     constexpr const_buffer(const void* data, std::size_t size) noexcept
         : data_(data), size_(size) {}
     constexpr const_buffer(const mutable_buffer& b) noexcept  // NOLINT: implicit, as in Asio
         : data_(b.data()), size_(b.size()) {}
+    /// Where it begins, and its size in bytes.
     [[nodiscard]] constexpr const void* data() const noexcept { return data_; }
     [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
     /// Skips the first `n` bytes; all of them if there are fewer.
@@ -117,6 +126,7 @@ requires(detail::io::is_plain_range<Range>)
         return mutable_buffer(elements.data(), elements.size_bytes());
     }
 }
+/// The same, at most `most` bytes.
 template <class Range>
 requires(detail::io::is_plain_range<Range>)
     [[nodiscard]] constexpr auto buffer(Range&& range, std::size_t most) noexcept {
@@ -138,6 +148,7 @@ requires(detail::io::is_plain_range<Range>)
 [[nodiscard]] inline const const_buffer* buffer_sequence_end(const const_buffer& b) noexcept {
     return &b + 1;
 }
+/// The same for a range of buffers.
 template <std::ranges::forward_range Sequence>
 [[nodiscard]] auto buffer_sequence_begin(const Sequence& s) noexcept {
     return std::ranges::begin(s);
@@ -147,12 +158,12 @@ template <std::ranges::forward_range Sequence>
     return std::ranges::end(s);
 }
 
-/// What writes accept: a buffer, or a forward range of buffers.  Reads need buffers that may be
-/// written to.
+/// What writes accept: a buffer, or a forward range of buffers; a mutable_buffer is one, too.
 template <class T>
 concept const_buffer_sequence = std::is_convertible_v<const T&, const_buffer> ||
     (std::ranges::forward_range<const T>&&
          std::is_convertible_v<std::ranges::range_reference_t<const T>, const_buffer>);
+/// What reads accept.
 template <class T>
 concept mutable_buffer_sequence = std::is_convertible_v<const T&, mutable_buffer> ||
     (std::ranges::forward_range<const T>&&

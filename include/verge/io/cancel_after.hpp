@@ -21,6 +21,11 @@
 // Not for a deadline that covers several operations, unless they are one composed operation
 // (verge/io/compose.hpp).
 //
+// How it works: the operation and a wait of the timer share one state.  The one that ends first
+// cancels the other: the timer emits a cancellation signal to the operation, the operation cancels
+// the timer.  The second one to end calls the handler.  So the handler runs when neither is
+// pending.
+//
 // Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
 //   CancelAfterEndsASlowOperation     CancelAfterLeavesAQuickOne      CancelAtTakesATime
 //   CancelAfterTakesACancellationType AGivenTimerIsSetAndCancelled
@@ -82,6 +87,7 @@ struct given_timer_limit {
     Time time;
     cancellation_type type = cancellation_type::terminal;
 };
+/// Sets the timer to the limit: a delay from now, or a time.
 template <class Timer>
 void set_limit(Timer& timer, const typename Timer::duration& limit) {
     timer.expires_after(limit);
@@ -99,6 +105,7 @@ struct timed_state {
     timed_state(Handler&& h, const Limit& limit, const Executor& ex)
         : handler(std::move(h)), timer(limit.timer(ex)), type(limit.type) {}
 
+    /// One of the two has ended.  The second one calls the user's handler, with the results.
     void finish_one() {
         if (--pending != 0) return;
         // Both have ended: this is the last reference to the state.
@@ -111,11 +118,11 @@ struct timed_state {
     Handler handler;
     Timer timer;
     const cancellation_type type;
-    cancellation_signal signal;
-    std::optional<std::tuple<Results...>> results;
-    int pending = 2;
-    bool distinct = false;  // with_timeout: reports error::timed_out
-    bool timed_out = false;
+    cancellation_signal signal;                     // cancels the operation
+    std::optional<std::tuple<Results...>> results;  // set: the operation has completed
+    int pending = 2;         // the operation and the wait; changed on the handler's executor only
+    bool distinct = false;   // with_timeout: reports error::timed_out
+    bool timed_out = false;  // the timer has expired before the operation completed
 };
 
 /// The common base of the two handlers: both have the executor and the allocator of the user's
@@ -223,9 +230,12 @@ partial_limit(Limit) -> partial_limit<Limit>;
 
 namespace detail::io {
 
+/// Separates cancel_after(limit, type) from cancel_after(limit, token).
 template <class T>
 concept not_a_cancellation_type = !std::is_same_v<std::decay_t<T>, cancellation_type>;
 
+/// The limits of the three forms.  Durations and times are rounded up to the timer's unit: never
+/// early.
 template <class Rep, class Period>
 auto limit_after(const std::chrono::duration<Rep, Period>& time, cancellation_type type) {
     return own_timer_limit<clock, wait_traits<clock>, duration>{in_nanoseconds(time), type};
@@ -253,10 +263,12 @@ template <class Rep, class Period>
                                 cancellation_type type = cancellation_type::terminal) {
     return partial_limit{detail::io::limit_after(limit, type)};
 }
+/// The same with a token, by terminal cancellation.
 template <class Rep, class Period, detail::io::not_a_cancellation_type Token>
 [[nodiscard]] auto cancel_after(const std::chrono::duration<Rep, Period>& limit, Token&& token) {
     return cancel_after(limit)(std::forward<Token>(token));
 }
+/// The same with a token, by cancellation of that type.
 template <class Rep, class Period, class Token>
 [[nodiscard]] auto cancel_after(const std::chrono::duration<Rep, Period>& limit,
                                 cancellation_type type, Token&& token) {
@@ -270,12 +282,14 @@ template <class Clock, class Traits, class Executor, class Rep, class Period>
                                 cancellation_type type = cancellation_type::terminal) {
     return partial_limit{detail::io::limit_by(timer, typename Clock::duration(limit), type)};
 }
+/// The same with a token, by terminal cancellation.
 template <class Clock, class Traits, class Executor, class Rep, class Period,
           detail::io::not_a_cancellation_type Token>
 [[nodiscard]] auto cancel_after(basic_waitable_timer<Clock, Traits, Executor>& timer,
                                 const std::chrono::duration<Rep, Period>& limit, Token&& token) {
     return cancel_after(timer, limit)(std::forward<Token>(token));
 }
+/// The same with a token, by cancellation of that type.
 template <class Clock, class Traits, class Executor, class Rep, class Period, class Token>
 [[nodiscard]] auto cancel_after(basic_waitable_timer<Clock, Traits, Executor>& timer,
                                 const std::chrono::duration<Rep, Period>& limit,
@@ -290,10 +304,12 @@ template <class Clock, class Duration>
                              cancellation_type type = cancellation_type::terminal) {
     return partial_limit{detail::io::limit_at(limit, type)};
 }
+/// The same with a token, by terminal cancellation.
 template <class Clock, class Duration, detail::io::not_a_cancellation_type Token>
 [[nodiscard]] auto cancel_at(const std::chrono::time_point<Clock, Duration>& limit, Token&& token) {
     return cancel_at(limit)(std::forward<Token>(token));
 }
+/// The same with a token, by cancellation of that type.
 template <class Clock, class Duration, class Token>
 [[nodiscard]] auto cancel_at(const std::chrono::time_point<Clock, Duration>& limit,
                              cancellation_type type, Token&& token) {
@@ -307,11 +323,13 @@ template <class Clock, class Traits, class Executor>
                              cancellation_type type = cancellation_type::terminal) {
     return partial_limit{detail::io::limit_by(timer, limit, type)};
 }
+/// The same with a token, by terminal cancellation.
 template <class Clock, class Traits, class Executor, detail::io::not_a_cancellation_type Token>
 [[nodiscard]] auto cancel_at(basic_waitable_timer<Clock, Traits, Executor>& timer,
                              const typename Clock::time_point& limit, Token&& token) {
     return cancel_at(timer, limit)(std::forward<Token>(token));
 }
+/// The same with a token, by cancellation of that type.
 template <class Clock, class Traits, class Executor, class Token>
 [[nodiscard]] auto cancel_at(basic_waitable_timer<Clock, Traits, Executor>& timer,
                              const typename Clock::time_point& limit, cancellation_type type,
@@ -319,6 +337,7 @@ template <class Clock, class Traits, class Executor, class Token>
     return cancel_at(timer, limit, type)(std::forward<Token>(token));
 }
 
+// Begins the operation with the inner token, through timed_initiation.
 template <class Token, class Limit, class R, class... Results>
 struct async_result<limited_token<Token, Limit>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
@@ -329,6 +348,7 @@ struct async_result<limited_token<Token, Limit>, R(Results...)> {
             detail::io::forward_inner<Raw>(token.token), std::forward<Args>(args)...);
     }
 };
+// The same with the default token of the operation.
 template <class Limit, class R, class... Results>
 struct async_result<partial_limit<Limit>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>

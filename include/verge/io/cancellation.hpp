@@ -49,6 +49,7 @@ enum class cancellation_type : unsigned {
 /// Asio's other name for it.
 using cancellation_type_t = cancellation_type;
 
+/// Sets of kinds.  !a is true for none.
 constexpr cancellation_type operator&(cancellation_type a, cancellation_type b) noexcept {
     return static_cast<cancellation_type>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
@@ -82,6 +83,7 @@ struct cancellation_function final : cancellation_handler {
 /// nothing; the signal must outlive its use.
 class cancellation_slot {
 public:
+    /// Refers to nothing: is_connected() is false.
     constexpr cancellation_slot() noexcept = default;
 
     /// Constructs a handler F(args...) in the slot, and destroys the one before.  Needs
@@ -137,21 +139,23 @@ private:
     detail::io::cancellation_handler* handler_ = nullptr;
 };
 
-/// Filters for cancellation_state: which kinds pass.  This one passes all; the next two pass
-/// terminal and partial, and terminal alone; the last passes none.
+/// Filters for cancellation_state: which kinds of requests pass.  This one passes all.
 struct enable_total_cancellation {
     constexpr cancellation_type operator()(cancellation_type type) const noexcept { return type; }
 };
+/// Passes terminal and partial.
 struct enable_partial_cancellation {
     constexpr cancellation_type operator()(cancellation_type type) const noexcept {
         return type & (cancellation_type::terminal | cancellation_type::partial);
     }
 };
+/// Passes terminal alone: the default of cancellation_state.
 struct enable_terminal_cancellation {
     constexpr cancellation_type operator()(cancellation_type type) const noexcept {
         return type & cancellation_type::terminal;
     }
 };
+/// Passes none.
 struct disable_cancellation {
     constexpr cancellation_type operator()(cancellation_type) const noexcept {
         return cancellation_type::none;
@@ -162,8 +166,8 @@ struct disable_cancellation {
 /// the requests and remembers them.  A handle: copies are the same state.
 class cancellation_state {
     struct shared {
-        cancellation_type seen = cancellation_type::none;
-        cancellation_signal inner;
+        cancellation_type seen = cancellation_type::none;  // requested, and passed by `in`
+        cancellation_signal inner;                         // to the inner operations
     };
     // Owns the state, because the outer slot may outlive every handle of it.
     template <class In, class Out>
@@ -221,6 +225,7 @@ private:
 
 namespace detail::io {
 
+/// Declares a slot.
 template <class T>
 concept has_own_slot = requires(const T& t) {
     typename T::cancellation_slot_type;
@@ -237,12 +242,14 @@ struct associated_cancellation_slot {
     static constexpr bool is_default = true;
     static type get(const T&, const Default& otherwise = {}) noexcept { return otherwise; }
 };
+// It declares one.
 template <class T, class Default>
 requires detail::io::has_own_slot<T>
 struct associated_cancellation_slot<T, Default> {
     using type = typename T::cancellation_slot_type;
     static type get(const T& t, const Default& = {}) noexcept { return t.get_cancellation_slot(); }
 };
+// It wraps a handler, and declares none: that of the inner one.
 template <class T, class Default>
 requires(detail::io::wraps_a_handler<T> &&
          !detail::io::has_own_slot<T>) struct associated_cancellation_slot<T, Default>
@@ -252,6 +259,7 @@ requires(detail::io::wraps_a_handler<T> &&
         return inner::get(t.wrapped(), otherwise);
     }
 };
+// std::ref(handler): that of the handler.
 template <class T, class Default>
 struct associated_cancellation_slot<std::reference_wrapper<T>, Default>
     : associated_cancellation_slot<T, Default> {
@@ -287,6 +295,7 @@ class cancellation_slot_binder : public detail::io::binder<T> {
 public:
     using cancellation_slot_type = Slot;
 
+    /// Stores copies of both.
     template <class U>
     cancellation_slot_binder(const Slot& s, U&& target)
         : detail::io::binder<T>({}, std::forward<U>(target)), slot_(s) {}
@@ -304,6 +313,7 @@ template <class Slot, class T>
     return cancellation_slot_binder<std::decay_t<T>, Slot>(slot, std::forward<T>(target));
 }
 
+// A bound token: the inner token makes the handler, and the handler is bound.
 template <class T, class Slot, class... Signatures>
 struct async_result<cancellation_slot_binder<T, Slot>, Signatures...> {
     template <class Initiation, class Token, class... Args>

@@ -10,6 +10,16 @@
 //             token, timer);
 //     }
 //
+// An operation that may end before it has begun an inner one posts itself first:
+//
+//     [this, posted = false](auto& self) mutable {
+//         if (!posted) {
+//             posted = true;
+//             return verge::post(std::move(self));    // never complete inside the initiation
+//         }
+//         self.complete(cached_result);
+//     }
+//
 // `self` is the completion handler of each inner operation: it is moved into the operation, and has
 // the executor, the allocator and the cancellation state of the user's handler.  The function is
 // called once to begin, with `self` alone, and once when each inner operation completes, with its
@@ -140,6 +150,8 @@ public:
     /// The executor of the first object; get_executor() is the handler's, with this one as its
     /// default.
     [[nodiscard]] io_executor_type get_io_executor() const noexcept { return work_.first(); }
+    /// What belongs to the user's handler: each inner operation is called on its executor, uses its
+    /// allocator, and can be cancelled through its slot.
     [[nodiscard]] executor_type get_executor() const noexcept {
         return verge::get_associated_executor(handler_, work_.first());
     }
@@ -183,6 +195,7 @@ public:
     }
 
 private:
+    // Whether results convert to the parameters of a signature.
     template <class Signature, class... Results>
     struct takes : std::false_type {};
     template <class R, class... Declared, class... Results>
@@ -190,9 +203,9 @@ private:
         : std::bool_constant<(std::is_convertible_v<Results, Declared> && ...)> {
     };
 
-    Implementation implementation_;
+    Implementation implementation_;  // the user's function
     Work work_;
-    Handler handler_;
+    Handler handler_;  // moved from by complete()
     [[no_unique_address]] composed_cancellation<Handler> cancellation_;
 };
 
@@ -210,6 +223,7 @@ struct initiate_composed<Implementation, std::tuple<Executors...>, Signatures...
             return std::get<0>(executors);
         }
     }
+    /// An rvalue gives up the implementation; an lvalue is copied, so it can begin again.
     template <class Handler, class... Args>
     void operator()(Handler&& handler, Args&&... args) && {
         begin(std::move(implementation), std::forward<Handler>(handler),

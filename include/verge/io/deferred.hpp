@@ -12,6 +12,9 @@
 //         return timer.async_wait(verge::deferred);
 //     }));
 //
+// In a chain each operation has the executor, the allocator and the slot of the final handler.  An
+// error is a result like any other: f decides whether to go on.
+//
 // A deferred operation refers to its timer or socket, which must outlive it.  One that is never
 // launched does nothing.  with_timeout (verge/io/cancel_after.hpp) takes one.  Not for a loop of
 // operations: async_compose (verge/io/compose.hpp) is for that.
@@ -56,6 +59,7 @@ public:
             },
             args_);
     }
+    /// The same for a copy of this.
     template <class Token>
     decltype(auto) operator()(Token&& token) const& {
         return deferred_async_operation(*this)(std::forward<Token>(token));
@@ -135,6 +139,7 @@ struct either_initiation {
         }
     }
 };
+/// when(condition).then(a): waits for otherwise(b).
 template <class Then>
 struct deferred_then {
     bool first;
@@ -148,6 +153,7 @@ struct deferred_then {
             std::in_place, initiation{first, std::move(then), std::move(other)});
     }
 };
+/// when(condition): waits for then(a).
 struct deferred_when {
     bool first;
     template <class Then>
@@ -156,6 +162,7 @@ struct deferred_when {
     }
 };
 
+/// The signature of the operation that f(results...) returns.
 template <class F, class Signature>
 struct next_signature;
 template <class F, class R, class... Results>
@@ -191,6 +198,7 @@ struct deferred_t : detail::io::may_be_default<deferred_t> {
 /// The token.
 inline constexpr deferred_t deferred{};
 
+// Packages the initiation; begins nothing.
 template <class Signature>
 struct async_result<deferred_t, Signature> {
     template <class Initiation, class Raw, class... Args>
@@ -200,6 +208,7 @@ struct async_result<deferred_t, Signature> {
     }
 };
 
+// Packages the initiation with the function that continues it.
 template <class F, class Signature>
 struct async_result<detail::io::deferred_function<F>, Signature> {
     template <class Initiation, class Raw, class... Args>

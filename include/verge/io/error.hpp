@@ -7,6 +7,9 @@
 // they compare equal to what system calls report and to std::errc; misc_errors are the library's
 // own.
 //
+// They also compare with the standard's conditions: error == std::errc::operation_canceled is true
+// for operation_aborted.  A misc_error equals no condition.
+//
 // Not every value is produced by the library: most of them are what a system call may return.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)

@@ -19,6 +19,18 @@
 // The executors of io_context and thread_pool support all of these except blocking.always; their
 // mapping is `thread`, and can only be queried.
 //
+// An executor of your own needs execute() and ==; with query(context) it fits into any_io_executor,
+// and with require(blocking.never) it can be posted to through it:
+//
+//     struct my_executor {
+//         my_context* context;
+//         template <class F>
+//         void execute(F&& f) const { context->queue(verge::callback(std::forward<F>(f))); }
+//         verge::execution_context& query(verge::execution::context_t) const { return *context; }
+//         my_executor require(verge::execution::blocking_t::never_t) const { return *this; }
+//         bool operator==(const my_executor&) const = default;
+//     };
+//
 // For authors of executors and of operations.  To give a function to an executor use post, dispatch
 // and defer (verge/io/post.hpp), which set these properties.
 //
@@ -44,7 +56,7 @@ namespace execution {
 
 namespace detail::io {
 
-/// A property with a few values, each a type: Tag<0>, Tag<1> ...
+/// One value of a property, as a type: blocking_t::never_t.
 template <class Property, int Number>
 struct property_value {
     static constexpr int number = Number;
@@ -53,7 +65,7 @@ struct property_value {
     friend constexpr bool operator==(property_value, property_value) noexcept { return true; }
 };
 
-/// The property itself: the result of a query, and a name for its values.
+/// The property itself: the result of a query, and the scope of its values.
 template <class Property>
 class property_base {
 public:
@@ -164,6 +176,7 @@ concept context_with_executor = std::derived_from<T, execution_context> && requi
     context.get_executor();
 };
 
+/// What an executor supports by its members.
 template <class Executor, class Property>
 concept has_require = requires(const Executor& ex, const Property& p) {
     ex.require(p);
@@ -216,6 +229,7 @@ requires detail::io::has_query<Executor, Property>
 [[nodiscard]] decltype(auto) query(const Executor& ex, const Property& property) {
     return ex.query(property);
 }
+/// The context as a T, for an executor that only reports its context.
 template <class Executor, class T>
 requires(!detail::io::has_query<Executor, execution::context_as_t<T>> &&
          detail::io::has_query<Executor, execution::context_t>) [[nodiscard]] decltype(auto)

@@ -160,6 +160,7 @@ private:
     struct registry;
     explicit execution_context(std::unique_ptr<detail::io::service_memory> memory);
 
+    // The service with that key, or nullptr.  A linear search under the lock.
     [[nodiscard]] service* find(const void* key) const noexcept;
     // Adds `made`, unless another thread has added one with that key.  Returns the one that is in
     // the list.
@@ -167,6 +168,7 @@ private:
     void* allocate(std::size_t size);
     void deallocate(void* memory, std::size_t size) noexcept;
 
+    // Allocates and constructs, without the lock: a constructor may use other services.
     template <class Service, class... Args>
     Service* construct(Args&&... args) {
         static_assert(alignof(Service) <= alignof(std::max_align_t));
@@ -178,11 +180,13 @@ private:
             throw;
         }
     }
+    // Destroys a service that was not inserted.
     template <class Service>
     void discard(Service* made) noexcept {
         std::destroy_at(made);
         deallocate(made, sizeof(Service));
     }
+    // The address that identifies the service's type.
     template <class Service>
     static const void* key_of() noexcept {
         if constexpr (requires { &Service::id; }) {
@@ -207,6 +211,7 @@ public:
     [[nodiscard]] execution_context& context() const noexcept { return owner_; }
 
 protected:
+    /// For derived classes: their first constructor argument is the context.
     explicit service(execution_context& owner) noexcept : owner_(owner) {}
 
 private:
@@ -219,9 +224,9 @@ private:
     virtual void notify_fork(fork_event) {}
 
     execution_context& owner_;
-    const void* key_ = nullptr;
-    service* next_ = nullptr;  // towards the oldest
-    std::size_t size_ = 0;     // 0: allocated by the user with new
+    const void* key_ = nullptr;  // set by insert(), as the two below
+    service* next_ = nullptr;    // towards the oldest
+    std::size_t size_ = 0;       // 0: allocated by the user with new
 };
 
 /// The context's service of that type; constructed from the context if there is none.  If several

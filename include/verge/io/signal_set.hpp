@@ -3,6 +3,17 @@
 //     verge::signal_set signals(io, SIGINT, SIGTERM);
 //     signals.async_wait([&](std::error_code error, int number) { io.stop(); });
 //
+// A wait is for one signal.  A program that serves several begins the next wait in the handler:
+//
+//     void next() {
+//         signals.async_wait([this](std::error_code error, int number) {
+//             if (error) return;                      // cancelled
+//             if (number == SIGHUP) reload();
+//             if (number == SIGTERM) return io.stop();
+//             next();                                 // those that arrived meanwhile are queued
+//         });
+//     }
+//
 // A signal completes all pending waits of each set that contains it: they get the first signal that
 // arrives.  A signal that arrives while no wait is pending is queued, and the next wait gets it:
 // the lowest number first, each as often as it arrived.  While a set contains a signal, the

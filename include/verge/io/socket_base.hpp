@@ -9,6 +9,15 @@
 // the arguments of setsockopt(2).  For get_option it also needs a data() that can be written to,
 // and resize(protocol, size), which throws if the kernel returned another size.
 //
+//     struct busy_poll {                       // an option of your own: SO_BUSY_POLL
+//         int value;
+//         int level(const verge::ip::tcp&) const { return SOL_SOCKET; }
+//         int name(const verge::ip::tcp&) const { return SO_BUSY_POLL; }
+//         const int* data(const verge::ip::tcp&) const { return &value; }
+//         std::size_t size(const verge::ip::tcp&) const { return sizeof value; }
+//     };
+//     socket.set_option(busy_poll{50});
+//
 // Values only: nothing here makes a system call.  Meaning and limits of the options: socket(7).
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/socket_test.cpp)
@@ -52,6 +61,7 @@ public:
     [[nodiscard]] std::size_t size(const Protocol&) const noexcept {
         return sizeof value_;
     }
+    /// Called by get_option with the size that the kernel returned.
     template <class Protocol>
     void resize(const Protocol&, std::size_t size) {
         if (size != sizeof value_)
@@ -100,6 +110,7 @@ public:
     constexpr linger_option() noexcept : linger_option(false, 0) {}
     constexpr linger_option(bool on, int seconds) noexcept
         : socket_option(::linger{on ? 1 : 0, seconds}) {}
+    /// Whether close() waits.
     [[nodiscard]] constexpr bool enabled() const noexcept { return value_.l_onoff != 0; }
     void enabled(bool on) noexcept { value_.l_onoff = on ? 1 : 0; }
     /// How long, in seconds.

@@ -13,6 +13,16 @@
 // began, then requests the next turn if there are more, so that a busy strand does not monopolise a
 // thread.
 //
+// States of a strand, all changed under its lock:
+//   idle        busy_ is false. Nothing is queued, unless an executor has refused a turn.
+//   requested   busy_ is true, and the turn has not begun: the inner executor has it.
+//   running     busy_ is true, and one thread runs turn_: what was queued when the turn began.
+// Invariants
+//   Only the thread that changes busy_ from false to true requests a turn: there is at most one.
+//   Only the thread that runs, or destroys, the turn touches turn_: functions never overlap.
+//   If functions are queued when a turn ends, busy_ stays true and the turn requests the next one.
+// Between two turns the lock orders their threads: each function sees what the one before it wrote.
+//
 // A turn in an io_context or a thread_pool is an operation that is part of the strand: requesting
 // it allocates nothing, and cannot fail.  Another executor is given a function, and may refuse it
 // with an exception.  Then the strand is idle again, and what is queued stays queued until the next
@@ -67,6 +77,8 @@ struct turn_loop {
     bool is_continuation = false;
     handler_origin origin{};  // for handler tracking
 
+    /// Of an executor: a loop's own, an any_io_executor that holds one, or one with a default
+    /// token.
     template <class Context, class Allocator, bool Tracked>
     static turn_loop of(const loop_executor<Context, Allocator, Tracked>& ex) noexcept {
         return {
@@ -137,6 +149,7 @@ public:
     static void ask(const std::shared_ptr<strand_state>& self, const turn_loop& in);
 
 private:
+    // The operation's function: runs a turn, or drops what is queued if `owner` is nullptr.
     static void run(void* owner, operation* base);
     static void take_turn(std::shared_ptr<strand_state> self, turn_loop in);
     static void ask_later(const std::shared_ptr<strand_state>& self, const turn_loop& in) noexcept;
@@ -182,6 +195,7 @@ public:
         own->taken(question);
     }
 
+    /// Runs the turn, and requests the next one, also after an exception.
     void operator()() {
         const std::shared_ptr<strand_state> state = std::move(state_);
         try {
@@ -249,6 +263,7 @@ public:
 
     // ---- properties: those of the inner executor ------------------------------------------------
 
+    /// The same strand with that property of the inner executor.
     template <class Property>
     requires can_require_v<Executor, Property>
     [[nodiscard]] auto require(const Property& p) const {
@@ -288,6 +303,7 @@ public:
     void on_work_started() const noexcept { ex_.on_work_started(); }
     void on_work_finished() const noexcept { ex_.on_work_finished(); }
 
+    /// Whether they are copies of one strand, whatever their properties.
     friend bool operator==(const strand& a, const strand& b) noexcept {
         return a.state_ == b.state_;
     }
@@ -309,6 +325,7 @@ private:
     strand(std::shared_ptr<detail::io::strand_state> state, const Executor& ex) noexcept
         : state_(std::move(state)), ex_(ex) {}
 
+    // Whether execute() may run a function in the call.
     [[nodiscard]] bool may_block() const {
         if constexpr (can_query_v<Executor, execution::blocking_t>) {
             return verge::query(ex_, execution::blocking) !=
@@ -332,6 +349,7 @@ private:
         return verge::prefer(ex, execution::allocator(std::allocator<void>()));
     }
 
+    // Queues `f`, and requests a turn through `via` if the strand was idle.
     template <class F, class Via, class Allocator>
     void add(F&& f, const Via& via, const Allocator& allocator) const {
         detail::io::operation* const op = detail::io::make_function_operation(

@@ -7,6 +7,14 @@
 // error ends it.  Completes with void(error_code, size_t): the number of bytes transferred, also
 // with an error.  Works with any type that has these members, executor_type and get_executor().
 //
+// A message with its length in front takes two reads:
+//
+//     verge::async_read(socket, verge::buffer(&size, sizeof size), [&](auto error, std::size_t) {
+//         if (error) return;                          // error::eof: the peer has ended the stream
+//         body.resize(ntohl(size));                   // check the size first
+//         verge::async_read(socket, verge::buffer(body), handler);
+//     });
+//
 // Not for messages whose length is unknown: there is neither async_read_until nor a completion
 // condition; use async_read_some.
 //
@@ -46,10 +54,11 @@ struct transfer_all {
     [[nodiscard]] const Handler& wrapped() const noexcept { return handler; }
 
     Stream* stream;
-    Buffer left;
+    Buffer left;  // what has not been transferred
     Handler handler;
-    std::size_t done = 0;
+    std::size_t done = 0;  // bytes so far
 
+    /// Begins the next part.  This object moves into it.
     void start() {
         Stream& s = *stream;
         const Buffer rest = left;
@@ -59,6 +68,7 @@ struct transfer_all {
             s.async_read_some(rest, std::move(*this));
         }
     }
+    /// A part has completed.
     void operator()(std::error_code error, std::size_t bytes) {
         done += bytes;
         left += bytes;
@@ -83,6 +93,7 @@ public:
     [[nodiscard]] auto begin() const noexcept { return all_.begin() + first_; }
     [[nodiscard]] auto end() const noexcept { return all_.end(); }
     [[nodiscard]] std::size_t size() const noexcept { return all_.size() - index(); }
+    /// Skips bytes that were transferred.
     buffers_left& operator+=(std::size_t bytes) noexcept {
         while (bytes > 0 && size() > 0) {
             const std::size_t n = std::min(bytes, all_[index()].size());
@@ -127,6 +138,7 @@ auto async_write(Stream& stream, const const_buffer& from, Token&& token = Token
     return async_initiate<Token, void(std::error_code, std::size_t)>(
         detail::io::initiate_transfer<true, Stream, const_buffer>{&stream, from}, token);
 }
+/// The same for a sequence of buffers, which is copied.
 template <class Stream, const_buffer_sequence Sequence,
           class Token = default_completion_token_t<typename Stream::executor_type>>
 requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write(

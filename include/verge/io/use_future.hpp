@@ -14,6 +14,14 @@
 // returns or throws.  use_future[allocator] allocates the promise and the operation with that
 // allocator.
 //
+// What get() returns, or throws, by the operation's results:
+//   void()                          future<void>
+//   void(error_code)                future<void>; throws std::system_error
+//   void(error_code, T)             future<T>; throws std::system_error
+//   void(exception_ptr, T)          future<T>; rethrows it
+//   void(error_code, T, U)          future<std::tuple<T, U>>; throws std::system_error
+//   void(T, U)                      future<std::tuple<T, U>>
+//
 // For threads that wait for a loop which another thread runs.  Not for the loop's own thread: get()
 // blocks it, so the operation cannot complete.
 //
@@ -58,8 +66,10 @@ class use_future_t : public detail::io::may_be_default<use_future_t<Allocator>> 
 public:
     using allocator_type = Allocator;
 
+    /// With a default allocator.
     constexpr use_future_t() noexcept requires std::is_default_constructible_v<Allocator>
     = default;
+    /// With a copy of `allocator`.
     explicit constexpr use_future_t(const Allocator& allocator) noexcept : allocator_(allocator) {}
     /// The same token with another allocator; rebind is its other name.
     template <class Other>
@@ -70,6 +80,7 @@ public:
     [[nodiscard]] constexpr use_future_t<Other> rebind(const Other& allocator) const noexcept {
         return use_future_t<Other>(allocator);
     }
+    /// The allocator of the promise and of the operation.
     [[nodiscard]] constexpr allocator_type get_allocator() const noexcept { return allocator_; }
     /// A token that returns a future of the value of f(results...).
     template <class F>
@@ -129,6 +140,8 @@ private:
     [[no_unique_address]] Allocator allocator_;
     std::promise<T> promise_;
 };
+// With the default allocator: the promise allocates by itself, and the handler has no allocator, so
+// that the operation uses the per-thread cache.
 template <class T, class U>
 class allocated_promise<T, std::allocator<U>> {
 public:
@@ -151,6 +164,7 @@ public:
     using allocated_promise<T, Allocator>::allocated_promise;
 
     void operator()() { promise().set_value(); }
+    /// An error_code or an exception_ptr that comes first decides; it is not part of the value.
     template <class First, class... More>
     void operator()(First&& first, More&&... more) {
         using type = std::decay_t<First>;
@@ -172,6 +186,7 @@ public:
     }
 
 private:
+    // One value or none; several are the arguments of the tuple.
     template <class... Results>
     void set(Results&&... results) {
         promise().set_value(std::forward<Results>(results)...);
@@ -213,6 +228,7 @@ private:
 
 }  // namespace detail::io
 
+// The future is taken before the operation begins: it may complete in another thread at once.
 template <class Allocator, class R, class... Results>
 struct async_result<use_future_t<Allocator>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
@@ -225,6 +241,7 @@ struct async_result<use_future_t<Allocator>, R(Results...)> {
     }
 };
 
+// The same with a function.
 template <class F, class Allocator, class R, class... Results>
 struct async_result<detail::io::packaged_token<F, Allocator>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>

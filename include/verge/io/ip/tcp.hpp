@@ -15,6 +15,19 @@
 // verge/io/posix/descriptor.hpp.  Enough for an HTTP service or an echo server.  Not a resolver: it
 // takes addresses, not names.  Neither UDP nor TLS.
 //
+// Accepting in a loop.  Each session owns its socket, and each pending operation of the session
+// holds a shared_ptr to it, so it ends with its last operation:
+//
+//     void accept() {
+//         acceptor.async_accept([this](std::error_code error, tcp::socket socket) {
+//             if (!error) std::make_shared<session>(std::move(socket))->read();
+//             if (error != verge::error::operation_aborted) accept();
+//         });
+//     }
+//
+// Ending a connection in order: shutdown(shutdown_send), read until error::eof, close().  close()
+// alone discards what the peer has sent and was not read, and the kernel answers with a reset.
+//
 // Guarantees, under the names of the tests that hold them (tests/unit/io/descriptor_test.cpp)
 //   ConnectsAndAccepts      EchoesManyConnections      EchoesTenThousandConnections
 //   ARefusedConnectionSaysSo
@@ -117,6 +130,7 @@ public:
     void open(const ip::tcp& protocol) {
         base::check(open_socket(base::handle(), protocol), "open");
     }
+    /// The same, with the error in `error`.
     void open(const ip::tcp& protocol, std::error_code& error) {
         error = open_socket(base::handle(), protocol);
     }
@@ -124,6 +138,7 @@ public:
     void bind(const ip::tcp_endpoint& at) {
         base::check(bind_socket(base::native_handle(), at), "bind");
     }
+    /// The same, with the error in `error`.
     void bind(const ip::tcp_endpoint& at, std::error_code& error) {
         error = bind_socket(base::native_handle(), at);
     }
@@ -135,6 +150,7 @@ public:
         set_option(option, error);
         base::check(error, "set_option");
     }
+    /// The same, with the error in `error`.
     template <class Option>
     void set_option(const Option& option, std::error_code& error) {
         const ip::tcp p = protocol_of(base::native_handle());
@@ -148,6 +164,7 @@ public:
         get_option(option, error);
         base::check(error, "get_option");
     }
+    /// The same, with the error in `error`; option.resize() may still throw.
     template <class Option>
     void get_option(Option& option, std::error_code& error) const {
         const ip::tcp p = protocol_of(base::native_handle());
@@ -163,6 +180,7 @@ public:
         base::check(endpoint_of(base::native_handle(), false, at), "getsockname");
         return at;
     }
+    /// The same, with the error in `error`: then the result is 0.0.0.0:0.
     [[nodiscard]] ip::tcp_endpoint local_endpoint(std::error_code& error) const {
         ip::tcp_endpoint at;
         error = endpoint_of(base::native_handle(), false, at);
@@ -218,6 +236,7 @@ public:
         while (!error && !work.attempt(error))
             verge::detail::io::wait_ready(base::native_handle(), fd_event::write);
     }
+    /// The same.  Throws std::system_error.
     void connect(const tcp_endpoint& to) {
         std::error_code error;
         connect(to, error);
@@ -229,6 +248,7 @@ public:
     void shutdown(shutdown_type what, std::error_code& error) {
         error = verge::detail::io::shut_down(base::native_handle(), static_cast<int>(what));
     }
+    /// The same.  Throws std::system_error.
     void shutdown(shutdown_type what) {
         base::check(verge::detail::io::shut_down(base::native_handle(), static_cast<int>(what)),
                     "shutdown");
@@ -241,6 +261,7 @@ public:
         base::check(verge::detail::io::endpoint_of(base::native_handle(), true, at), "getpeername");
         return at;
     }
+    /// The same, with the error in `error`: then the result is 0.0.0.0:0.
     [[nodiscard]] tcp_endpoint remote_endpoint(std::error_code& error) const {
         tcp_endpoint at;
         error = verge::detail::io::endpoint_of(base::native_handle(), true, at);
@@ -289,7 +310,7 @@ public:
     template <verge::detail::io::context_with_executor Context>
     basic_acceptor(Context& context, const tcp_endpoint& at, bool reuse = true)
         : basic_acceptor(Executor(context.get_executor()), at, reuse) {}
-    /// Of one with another executor: what is pending goes along.
+    /// Takes over an acceptor with another executor type, with its pending operations.
     template <class Other>  // NOLINTNEXTLINE: not explicit, as Asio's
     requires std::is_convertible_v<const Other&, Executor> basic_acceptor(
         basic_acceptor<Other>&& other)
@@ -299,6 +320,7 @@ public:
     void listen(int backlog = socket_base::max_listen_connections) {
         base::check(verge::detail::io::listen_at(base::native_handle(), backlog), "listen");
     }
+    /// The same, with the error in `error`.
     void listen(int backlog, std::error_code& error) {
         error = verge::detail::io::listen_at(base::native_handle(), backlog);
     }
@@ -316,6 +338,7 @@ public:
     auto async_accept(const Other& ex, Token&& token = Token()) {
         return accept_for(ex, std::forward<Token>(token));
     }
+    /// The same, for a socket on the executor of a context.
     template <verge::detail::io::context_with_executor Context,
               class Token = default_completion_token_t<Executor>>
     auto async_accept(Context& context, Token&& token = Token()) {
@@ -340,17 +363,20 @@ public:
             verge::detail::io::wait_ready(base::native_handle(), fd_event::read);
         work.give_to(peer, error);
     }
+    /// The same.  Throws std::system_error.
     template <class Other>
     void accept(basic_socket<Other>& peer) {
         std::error_code error;
         accept(peer, error);
         base::check(error, "accept");
     }
+    /// The same, as a new socket, which is not open after an error.
     [[nodiscard]] socket_type accept(std::error_code& error) {
         socket_type peer(base::get_executor());
         accept(peer, error);
         return peer;
     }
+    /// The same.  Throws std::system_error.
     [[nodiscard]] socket_type accept() {
         socket_type peer(base::get_executor());
         accept(peer);
@@ -364,6 +390,7 @@ private:
             fd_event::read, accept_socket<Other>(ex), std::forward<Token>(token));
     }
 
+    // An accept that makes a socket for the connection.
     template <class Other>
     struct accept_socket : verge::detail::io::accept_work {
         explicit accept_socket(const Other& with) : ex(with) {}
@@ -372,7 +399,7 @@ private:
         accept_socket& operator=(const accept_socket&) = delete;
         accept_socket& operator=(accept_socket&&) = delete;
         ~accept_socket() = default;
-        // The socket is made before anything begins: the handler is called with one in any case.
+        // Before the operation begins, because it may throw; the handler gets a socket in any case.
         void prepare() { made.emplace(ex); }
         template <class Home, class Handler>
         void call(Home& home, Handler& handler, std::error_code error) {
@@ -382,6 +409,7 @@ private:
         Other ex;
         std::optional<basic_socket<Other>> made;
     };
+    // An accept into a socket of the caller.
     template <class Socket>
     struct accept_into : verge::detail::io::accept_work {
         explicit accept_into(Socket& socket) noexcept : peer(&socket) {}

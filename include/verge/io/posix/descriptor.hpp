@@ -78,6 +78,7 @@ public:
     /// Takes over an open descriptor, makes it non-blocking and registers it with the reactor.  On
     /// an error it still belongs to the caller; error::already_open if there is one.
     void assign(int fd) { check(handle_->assign(fd), "assign"); }
+    /// The same, with the error in `error`.
     void assign(int fd, std::error_code& error) { error = handle_->assign(fd); }
     /// Ends pending operations with operation_aborted, and closes the descriptor.  No effect if it
     /// is not open.
@@ -86,6 +87,7 @@ public:
         close(error);
         check(error, "close");
     }
+    /// The same, with the error of close(2) in `error`; the descriptor is released in any case.
     void close(std::error_code& error) {
         track_operation({Kind::name, handle_.get(), "close"});
         error = handle_->close();
@@ -133,6 +135,7 @@ public:
             fd_event::read, transfer_work<read_sequence_once<Sequence>>({to}),
             std::forward<Token>(token));
     }
+    /// The same for a write.
     template <const_buffer_sequence Sequence, class Token = default_completion_token_t<Executor>>
     requires(!std::is_convertible_v<const Sequence&, const_buffer>) auto async_write_some(
         const Sequence& from, Token&& token = Token()) {
@@ -151,6 +154,7 @@ public:
             wait_ready(handle_->fd(), fd_event::read);
         }
     }
+    /// The same for a write.
     std::size_t write_some(const const_buffer& from, std::error_code& error) {
         for (;;) {
             const io_result got = detail::io::write_some(handle_->fd(), from.data(), from.size());
@@ -159,12 +163,14 @@ public:
             wait_ready(handle_->fd(), fd_event::write);
         }
     }
+    /// The same.  Throws std::system_error, also at the end of the stream.
     std::size_t read_some(const mutable_buffer& to) {
         std::error_code error;
         const std::size_t bytes = read_some(to, error);
         check(error, "read_some");
         return bytes;
     }
+    /// The same.  Throws std::system_error.
     std::size_t write_some(const const_buffer& from) {
         std::error_code error;
         const std::size_t bytes = write_some(from, error);
@@ -194,6 +200,7 @@ protected:
         fd_event event;
         Work work;
     };
+    // Begins an operation of any kind, with any token.
     template <class Signature, class Work, class Token>
     auto begin(fd_event event, const Work& work, Token&& token) {
         return async_initiate<Token, Signature>(
