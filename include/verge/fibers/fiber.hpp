@@ -15,8 +15,8 @@
 //   AStaleIdIsHarmless             an id never names another fiber.
 //
 // Thread safety: of a handle as of an int; interrupt(), request_stop() and the waits from any
-// thread while nobody moves, joins or destroys it. Exceptions: join() throws what left the
-// function; the rest as said.
+// thread while nobody moves, joins or destroys it.
+// Exceptions: join() throws what left the function; the rest as said.
 
 #pragma once
 

@@ -21,9 +21,9 @@
 //   DestructionWaitsForAll        and leaks nothing.
 //
 // Thread safety: all members from any thread; construction and destruction alone, and destruction
-// not from a fiber of its own. Exceptions: spawn throws std::bad_alloc, std::system_error
-// (resource_unavailable_try_again at max_fibers, operation_canceled after stop()); then nothing was
-// spawned.
+// not from a fiber of its own.
+// Exceptions: spawn throws std::bad_alloc, std::system_error (resource_unavailable_try_again at
+// max_fibers, operation_canceled after stop()); then nothing was spawned.
 
 #pragma once
 

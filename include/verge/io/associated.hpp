@@ -32,8 +32,8 @@
 //   AReferenceToAHandlerHasWhatThatHas    token_test.cpp: std::ref(handler).
 //   BoundTokensBindTheHandler             token_test.cpp: a token is bound as a handler is.
 //
-// Thread safety: as an int.  Exceptions: none, except those of the copies and moves of what is
-// bound.
+// Thread safety: as an int.
+// Exceptions: none, except those of the copies and moves of what is bound.
 
 #pragma once
 

@@ -37,8 +37,9 @@
 //   ComposedIsAnInitiation
 //
 // Thread safety: as for any handler: the function runs on the handler's executor, one call at a
-// time.  Exceptions: those of the inner operations, and what the function throws: out of
-// async_compose for the first call, out of run() for the others.
+// time.
+// Exceptions: those of the inner operations, and what the function throws: out of async_compose for
+// the first call, out of run() for the others.
 
 #pragma once
 

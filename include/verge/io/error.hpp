@@ -15,8 +15,8 @@
 // Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
 //   CodesAreThoseOfTheSystem
 //
-// Thread safety: all functions from any thread.  Exceptions: none, except std::bad_alloc of
-// message().
+// Thread safety: all functions from any thread.
+// Exceptions: none, except std::bad_alloc of message().
 
 #pragma once
 

@@ -38,8 +38,8 @@
 //   PropertiesAreRequiredAndQueried     ABlockingNeverExecutorDoesNotNest
 //   ATrackingExecutorIsWork             AnAllocatorPropertyIsUsed
 //
-// Thread safety: as an int.  Exceptions: none, except those of the executor's own require and
-// query.
+// Thread safety: as an int.
+// Exceptions: none, except those of the executor's own require and query.
 
 #pragma once
 

@@ -19,8 +19,8 @@
 //   ACancelledTickStaysDue          the next wait is for the same tick.
 //   MemoryRefusedLeavesItAsItWas    a wait that throws uses up no tick.
 //
-// Thread safety: one thread at a time, except cancel(), which any thread may call.  Exceptions:
-// those of basic_waitable_timer; a wait that does not begin uses up no tick.
+// Thread safety: one thread at a time, except cancel(), which any thread may call.
+// Exceptions: those of basic_waitable_timer; a wait that does not begin uses up no tick.
 
 #pragma once
 

@@ -13,7 +13,8 @@
 //   AdaptersKeepWhatBelongsToTheHandler    executor, allocator and slot are the inner handler's.
 //
 // Thread safety: the variable must live until the operation has completed.  It is written before
-// the handler is called, on the thread that calls it.  Exceptions: those of the operation.
+// the handler is called, on the thread that calls it.
+// Exceptions: those of the operation.
 
 #pragma once
 

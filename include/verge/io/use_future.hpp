@@ -29,8 +29,8 @@
 //   UseFutureGivesResultsAndErrors          ADestroyedOperationBreaksItsPromise  (token_test.cpp)
 //   OfAFunctionGivesWhatItReturns           OfAFunctionGetsTheErrorToo           TakesAnAllocator
 //
-// Thread safety: the future may be moved to, and waited for in, any thread.  Exceptions: those of
-// the operation when it begins; std::bad_alloc.
+// Thread safety: the future may be moved to, and waited for in, any thread.
+// Exceptions: those of the operation when it begins; std::bad_alloc.
 
 #pragma once
 

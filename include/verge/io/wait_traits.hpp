@@ -18,8 +18,8 @@
 // Guarantees, under the names of the tests that hold them (tests/unit/io/timer_test.cpp)
 //   AUsersClockDecides      a wait completes when the clock has reached the expiry, not before.
 //
-// Thread safety: called from any thread that uses the timer or runs its loop.  Exceptions: must not
-// throw.
+// Thread safety: called from any thread that uses the timer or runs its loop.
+// Exceptions: must not throw.
 
 #pragma once
 

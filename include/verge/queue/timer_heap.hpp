@@ -281,7 +281,7 @@ private:
 
     // Lives on the stack of advance(), and outlives the heap if a callback destroys it.
     struct advance_scope {
-        // g++ 12 warns of a dangling pointer; but the destructor resets it, if the heap still
+        // g++ 12 warns of a dangling pointer, but the destructor resets it if the heap still
         // exists.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push

@@ -6,8 +6,9 @@
 // Values only; sockets are in verge/io/ip/tcp.hpp.  There is no resolver: names are not resolved.
 // Scope ids of IPv6 (fe80::1%eth0) are neither parsed nor compared.
 //
-// Thread safety: as an int.  Exceptions: make_address without an error_code throws
-// std::system_error; to_string throws std::bad_alloc.
+// Thread safety: as an int.
+// Exceptions: make_address without an error_code throws std::system_error; to_string throws
+// std::bad_alloc.
 
 #pragma once
 
