@@ -6,30 +6,30 @@
 //     thread.switch_to(fiber, here);            // runs fn(arg) on the other stack
 //     ...                                       // fn called fiber.switch_to(thread, ...) or finish
 //
-// It is for the fiber scheduler, which knows who runs where.  It is not a scheduler, owns no stack
-// and knows no thread: whoever switches says from whom, to whom, and on which thread.
+// It is for the fiber scheduler, which knows what runs where.  It is not a scheduler, owns no stack
+// and knows no thread: the caller of a switch names the source, the target and the thread.
 //
-// What belongs to an execution, and is there again when it goes on, on whatever thread that is:
+// What belongs to an execution, and is restored when it continues, on whatever thread that is:
 //   the stack, and the registers that a function must preserve (x86-64: rbx rbp r12-r15 rsp;
 //   aarch64: x19-x29 d8-d15 sp);  errno;  the C++ exceptions being handled and the number of those
 //   in flight (`throw;` and std::uncaught_exceptions()).
 // What belongs to the thread: all thread_local variables, the signal mask, and the floating-point
 //   control words (mxcsr, x87, fpcr).  A fiber that changes its rounding mode must change it back
-//   before it switches; to reload mxcsr costs 4 ns a switch, or 60 after an inexact result.
+//   before it switches; reloading mxcsr would cost 4 ns per switch, or 60 after an inexact result.
 //   Shadow stacks (CET) are not switched.
 //
-// errno and the exception state are exchanged *before* the stack, by the thread that switches and
-// goes on: nothing has to be found out after the switch, when the thread may be another one, and
-// nothing here reads a thread-local address that a compiler could keep in a register.  The caller
-// must do as much: a thread_state& is not valid after a switch, since the execution may have come
-// back on another thread.  Ask for it again, through a function that is not inlined.
+// errno and the exception state are exchanged *before* the stack, by the thread that switches:
+// nothing has to be looked up after the switch, when the thread may be another one, and nothing
+// here reads a thread-local address that a compiler could keep in a register.  The caller must do
+// the same: a thread_state& is not valid after a switch, since the execution may have resumed on
+// another thread.  Get it again, through a function that is not inlined.
 //
 // Guarantees, under the names of the tests that hold them
-//   GoesThereAndBack                        switch_to() returns when somebody switches back.
-//   KeepsItsErrno                           also when it goes on on another thread.
+//   GoesThereAndBack                        switch_to() returns when another switches back.
+//   KeepsItsErrno                           also when it continues on another thread.
 //   RethrowsOnAnotherThread                 a catch block may be left on another thread.
 //   CountsItsOwnUncaughtExceptions          a destructor may switch during unwinding.
-//   StartsOnAnAlignedStack                  16 bytes at the entry, as the ABI has it.
+//   StartsOnAnAlignedStack                  16 bytes at the entry, as the ABI requires.
 //   KeepsRegistersAsBoostContextDoes        the same random program has the same result.
 //   AnUnwinderStopsAtTheEntry               backtraces and forced unwinding end there.
 //   AnEntryThatReturnsAborts                with a message, in every build.
