@@ -83,8 +83,8 @@ public:
     }
     [[nodiscard]] bool is_starved(stack_kind kind) noexcept;
     [[nodiscard]] time_point next_stack_try() const noexcept;
-    [[nodiscard]] bool
-    may_try_for_stacks() noexcept;  // true: the caller retries now, and no other worker does
+    // True: the caller retries now, and no other worker does.
+    [[nodiscard]] bool may_try_for_stacks() noexcept;
 
     void report(std::exception_ptr error) noexcept;
     void one_finished() noexcept;

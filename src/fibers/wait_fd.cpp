@@ -73,8 +73,8 @@ public:
     [[nodiscard]] reactor& waits() noexcept { return reactor_; }
 
 private:
-    static constexpr std::uint64_t removed_at_most =
-        64;  // descriptors removed and not yet freed, approximately
+    // Descriptors that are removed and not yet freed, approximately.
+    static constexpr std::uint64_t removed_at_most = 64;
 
     struct entry {
         reactor::descriptor* descriptor = nullptr;

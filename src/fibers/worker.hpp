@@ -126,8 +126,8 @@ private:
     static void fiber_main(void* record) noexcept;
     static void run_function(fiber_record& self, callback& fn) noexcept;
 
-    static constexpr std::uint32_t remote_turn =
-        61;  // picks between two checks of the remote queue
+    // Picks between two checks of the remote queue.
+    static constexpr std::uint32_t remote_turn = 61;
     static constexpr std::size_t stack_batch = 32;
     static constexpr std::size_t record_batch = 32;
 
