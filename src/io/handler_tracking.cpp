@@ -35,7 +35,7 @@ std::uint64_t this_handler() noexcept {
     auto size = static_cast<std::size_t>(head);
     std::va_list args;
     va_start(args, format);
-    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start stands just above
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is just above
     const int more = std::vsnprintf(line + size, room - size, format, args);
     va_end(args);
     if (more > 0) size += static_cast<std::size_t>(more);

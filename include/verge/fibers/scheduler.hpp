@@ -70,9 +70,9 @@ struct spawn_options {
 };
 
 enum class fiber_state : std::uint8_t {
-    runnable,  // it runs, or is ready to
+    runnable,  // it runs, or is ready to run
     sleeping,
-    waiting,  // for what wait_kind says
+    waiting,  // for something else: see wait_kind
 };
 
 [[nodiscard]] constexpr fiber_state state_of(wait_kind waits_for) noexcept {

@@ -2,7 +2,7 @@
 //
 //     struct my_handler {
 //         using executor_type = verge::io_context::executor_type;
-//         executor_type get_executor() const noexcept;         // where it is to be called
+//         executor_type get_executor() const noexcept;         // where it is called
 //         using allocator_type = my_allocator;
 //         allocator_type get_allocator() const noexcept;       // allocates its operations
 //         void operator()(std::error_code);

@@ -15,7 +15,7 @@
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
 //   ASlotHoldsOneHandler             a second one replaces the first.
-//   ASignalMayEndBeforeTheOperation  it then goes on, and cannot be cancelled through the slot.
+//   ASignalMayEndBeforeTheOperation  it then continues, and cannot be cancelled by it.
 //   AStateFiltersAndRemembers        AStateHasAFilterEachWay         AStateMayEndBeforeItsSlot
 //
 // Thread safety: none.  emit() must not run at the same time as the operation's beginning or its
@@ -119,7 +119,7 @@ private:
 };
 
 /// The side of the canceller.  Neither copied nor moved: slots refer to it.  Its destructor
-/// destroys the handler without calling it: the operation goes on.
+/// destroys the handler without calling it: the operation continues.
 class cancellation_signal {
 public:
     cancellation_signal() noexcept = default;

@@ -13,7 +13,7 @@
 //     }));
 //
 // In a chain each operation has the executor, the allocator and the slot of the final handler.  An
-// error is a result like any other: f decides whether to go on.
+// error is a result like any other: f decides whether to continue.
 //
 // A deferred operation refers to its timer or socket, which must outlive it.  One that is never
 // launched does nothing.  with_timeout (verge/io/cancel_after.hpp) takes one.  Not for a loop of

@@ -4,7 +4,7 @@
 //     auto kept = verge::prefer(ex, verge::execution::outstanding_work.tracked);  // or unchanged
 //     verge::execution_context& where = verge::query(ex, verge::execution::context);
 //
-// An executor is a small value that says where and how functions run: execute(f).  A property is
+// An executor is a small value that defines where and how functions run: execute(f).  A property is
 // one aspect of how.  As in Asio, an executor supports a property by member functions
 // `require(property)` and `query(property)`.
 //

@@ -11,7 +11,7 @@
 // decides about ticks that have passed before the next wait begins: `skip` drops them, `burst`
 // completes one wait at once for each, `delay` starts a new phase.
 //
-// Not for time-outs, which are set anew each time: steady_timer.  Without a loop:
+// Not for time-outs, which are set again each time: steady_timer.  Without a loop:
 // timer_thread::schedule_every.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/periodic_timer_test.cpp)

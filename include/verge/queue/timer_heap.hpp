@@ -164,7 +164,7 @@ namespace detail::queue {
 //   H1  Entry i is not before its parent (i - 1) / 4, by (deadline, order).
 //   H2  Entry i's timer has index i, that deadline, and belongs to this heap.
 //   H3  A timer armed during an advance for now or before has deadline == now_ and a later order
-//       than all timers armed before: it stands behind them, and the advance stops before it.
+//       than all timers armed before: it is behind them, and the advance stops before it.
 template <class Key>
 class heap_core {
 public:

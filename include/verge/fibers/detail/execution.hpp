@@ -34,17 +34,17 @@
 //   AnUnwinderStopsAtTheEntry               backtraces and forced unwinding end there.
 //   AnEntryThatReturnsAborts                with a message, in every build.
 //
-// States: running; suspended (has left by switch_to(), or was prepared); over (has left by
-// finish()). A default-constructed one is running: it stands for whoever first switches from it.
+// States: running; suspended (left by switch_to(), or prepared); ended (left by finish()).  A
+// default-constructed one is running: it represents the stack that first switches from it.
 //
 // A suspended stack, for debuggers: sp_ points to the saved registers, see switch_stack.hpp.
 //
-// Sanitizers: ASan and TSan are told of every switch (stack_watch.hpp), and the object is larger
-// under them. Valgrind wants to know stacks, not switches: whoever makes a stack registers it
+// Sanitizers: stack_watch.hpp reports every switch to ASan and TSan; the object is larger with
+// them. Valgrind needs the stacks, not the switches: the code that makes a stack registers it
 // (annotate.hpp).
 //
-// Thread safety: none.  What was done before an execution was left must happen before it goes on
-// elsewhere: the queue through which it travels orders that.
+// Thread safety: none.  What was done before an execution was left must happen before it continues
+// on another thread: the queue that passes it on orders that.
 // Exceptions: none; one that leaves an entry ends the program, as entries are noexcept.
 
 #pragma once
@@ -88,23 +88,24 @@ public:
     /// Must not return: it ends with finish().
     using entry = void (*)(void* argument) noexcept;
 
-    /// Stands for the stack that first switches from it.
+    /// Represents the stack that first switches from it.
     execution() noexcept = default;
-    /// Of a suspended one: it never goes on, and what is on its stack is not destroyed.
+    /// A suspended one never continues, and the objects on its stack are not destroyed.
     ~execution() = default;
     execution(const execution&) = delete;
     execution& operator=(const execution&) = delete;
 
     /// `fn(argument)` runs on [low, top) at the first switch to it.  Not while it is running; it
-    /// may be prepared again once it is over.  Touches no page of the stack but the last.
+    /// may be prepared again once it has ended.  Touches only the last page of the stack.
     void prepare(std::byte* low, std::byte* top, entry fn, void* argument) noexcept;
 
-    /// From this one, which is running, to `next`, which is suspended.  Returns when somebody
-    /// switches back to this one.  `here` is of the calling thread, and `next` goes on there.
+    /// Switches from this one, which is running, to `next`, which is suspended.  Returns when
+    /// another execution switches back to this one.  `here` is of the calling thread, where `next`
+    /// continues.
     void switch_to(execution& next, thread_state& here) noexcept;
 
-    /// This one is over and `next` goes on.  What is on this stack is not destroyed.  `next` may
-    /// reuse the stack and destroy this object.
+    /// Ends this one and switches to `next`.  The objects on this stack are not destroyed.  `next`
+    /// may reuse the stack and destroy this object.
     [[noreturn]] void finish(execution& next, thread_state& here) noexcept;
 
     /// Called by the first frame of a stack.
@@ -113,7 +114,8 @@ public:
 private:
     void exchange_state(execution& next, thread_state& here) noexcept;
 
-    // Written by whoever runs it, and by prepare(); read by whoever switches to it.
+    // Written by the thread that leaves it, and by prepare(); read by the thread that switches to
+    // it.
     void* sp_ = nullptr;  // while suspended: where its registers are saved
     void* caught_ = nullptr;
     unsigned uncaught_ = 0;

@@ -13,7 +13,7 @@
 
 namespace verge::detail::io {
 
-/// A handler with the values it is to be called with.
+/// A handler with the arguments of its call.
 template <class Handler, class... Values>
 class bound_handler {
 public:

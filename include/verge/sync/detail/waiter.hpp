@@ -160,7 +160,7 @@ protected:
         nullptr;  // the waiter that runs; nullptr: the thread.  Written by the thread
 };
 
-/// Whoever runs on the calling thread.  Not inlined: a fiber may come back on another thread.
+/// The waiter that runs on the calling thread.  Not inlined: a fiber may resume on another thread.
 [[nodiscard]] waiter& current() noexcept;
 
 /// Records what a waiter waits for, for statistics and debuggers.
