@@ -2,12 +2,12 @@
 //
 // Every state has a time limit, on a timer of our own loop:
 //
-//     waiting     for the first byte of a request             limits.idle, the first time
-//     limits.request reading     from the first byte of a request to its end limits.request    then
-//     408 writing     a response, or an event                     limits.write streaming   between
-//     two events                          none: the server ends it lingering   after the last
-//     response, so that a client   limits.linger
-//                 which still sends gets to read it
+//     waiting     for the first byte of a request        limits.idle; limits.request at first
+//     reading     from the first byte to the end of it   limits.request, then 408
+//     writing     a response, or an event                limits.write
+//     streaming   between two events                     none: the server ends it
+//     lingering   after the last response, so that a     limits.linger
+//                 client which still sends can read it
 //
 // It lives as long as one of its operations is pending, and notifies its owner when it ends.
 //

@@ -28,12 +28,12 @@
 //       checks, after the task was pushed.
 //
 // Memory orders
-//   waiters_ and tasks, searching_ and tasks: each side stores, then loads, seq_cst.  called_ is
-//   changed by exchanges only: notify() releases the task, also if called_ was set already, and the
-//   worker that clears it acquires the tasks of all threads that relied on it.  epoch_ is changed
-//   with release and read with acquire: a worker that has seen a change clears called_ after the
-//   call, and sees what was written before notify_all().  tests/model/parking_lot_model.cpp
-//   explores this source.
+//   waiters_ and tasks, searching_ and tasks: each side stores, then loads, seq_cst.
+//   called_ is changed by exchanges only: notify() releases the task, also if called_ was set
+//   already, and the worker that clears it acquires the tasks of all threads that relied on it.
+//   epoch_ is changed with release and read with acquire: a worker that has seen a change clears
+//   called_ after the call, and sees what was written before notify_all().
+//   tests/model/parking_lot_model.cpp explores this source.
 
 #pragma once
 

@@ -21,13 +21,12 @@
 //
 // Memory orders
 //   tail_ is stored with release after the place was written; thieves load it with acquire: they
-//   see the
-//   task.  head_ is moved with release after the places were read; the owner loads it with acquire
-//   before it writes a place again.  That release also carries the tail_ that the mover has read,
-//   so that no thread sees head_ beyond tail_.  Stores that precede a notification, and the last
-//   check of a worker that goes to sleep (empty(), or a steal_for() that finds nothing), are
-//   seq_cst: see parking_lot.hpp.  tests/model/run_queue_model.cpp and parking_lot_model.cpp
-//   explore this source.
+//   see the task.  head_ is moved with release after the places were read; the owner loads it with
+//   acquire before it writes a place again.  That release also carries the tail_ that the mover has
+//   read, so that no thread sees head_ beyond tail_.
+//   Stores that precede a notification, and the last check of a worker that goes to sleep (empty(),
+//   or a steal_for() that finds nothing), are seq_cst: see parking_lot.hpp.
+//   tests/model/run_queue_model.cpp and parking_lot_model.cpp explore this source.
 
 #pragma once
 

@@ -23,13 +23,11 @@
 //             65,000 per process.  Past that a stack is refused; none is ever given out unguarded,
 //             unless `guards` is false.
 //   Colours   Tops are moved down by 0 to 15 cache lines, in turn: page-aligned tops would share
-//   the
-//             same sets of the L1 cache.  This is part of `stack_size`: a stack has up to 960 bytes
-//             less than that.
+//             the same sets of the L1 cache.  This is part of `stack_size`: a stack has up to 960
+//             bytes less than that.
 //   Reuse     Up to `keep` free stacks keep their pages, and the last one given back is the next
-//   one
-//             taken.  The pages of others are returned to the system (one madvise), as trim() does
-//             for all of them.  trim() of a pool without a stack in use unmaps it altogether.
+//             one taken.  The pages of others are returned to the system (one madvise), as trim()
+//             does for all of them.  trim() of a pool without a stack in use unmaps it altogether.
 //
 // Guarantees, under the names of the tests that hold them
 //   AGuardStopsAnOverflow              of either kind, by SIGSEGV.
