@@ -105,7 +105,8 @@ bool wait_awake(const waiter& self, time_point asked, time_point deadline) noexc
     while (now < deadline) {
         if (self.requests() != 0) return false;
         yield();
-        // Half a microsecond: a worker counts its picks to find out whether another is stuck.
+        // Half a microsecond between two picks: workers use the number of picks as a measure of
+        // time when they check whether another worker is stalled.
         for (int i = 0; i < 8; ++i)
             verge::detail::spin_platform::pause();
         now = steady_source{}.now();

@@ -14,6 +14,8 @@
 //   TheWorkerGoesOn           other fibers of the worker run meanwhile.
 //   ManyCallsBlockAtOnce      each on a thread of its own.
 //
+// Thread safety: any thread or fiber.  The call runs on another thread, so its thread_local
+// variables and errno are not those of the caller.
 // Exceptions: what the call throws; std::system_error if there is no helper and the system refuses
 // a thread: then the call was not made.
 
@@ -36,6 +38,8 @@ void run_blocking(callback call);
 
 }  // namespace detail
 
+/// Calls `f` on a helper thread and waits for it; returns its result or throws what it threw.  The
+/// wait is not ended by an interrupt or a stop: `f` refers to the caller's stack.
 template <class F>
 std::invoke_result_t<F&> blocking(F&& f) {
     using result = std::invoke_result_t<F&>;

@@ -137,9 +137,11 @@ public:
     fiber(const fiber&) = delete;
     fiber& operator=(const fiber&) = delete;
 
+    /// Whether the handle refers to a fiber.
     [[nodiscard]] bool joinable() const noexcept {
         return static_cast<bool>(ref_);
     }
+    /// The id of the fiber; an empty one if there is none.
     [[nodiscard]] fiber_id id() const noexcept {
         return ref_ ? ref_.id() : fiber_id{};
     }
@@ -190,6 +192,7 @@ public:
     void request_stop() const noexcept {
         if (ref_) ref_.request_stop();
     }
+    /// The token that request_stop() sets.
     [[nodiscard]] std::stop_token get_stop_token() const noexcept {
         return ref_.stop_token();
     }

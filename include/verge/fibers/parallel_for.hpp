@@ -10,6 +10,9 @@
 //   RethrowsOneException      when all chunks have ended; a chunk that throws skips its rest.
 //   DropsTheOtherExceptions
 //
+// Not for a body that depends on other indices of the range: the order of chunks is unspecified.
+//
+// Thread safety: the body is called on several threads at once.
 // Exceptions: what the body throws, and what spawn() throws: then no chunk is left running.
 
 #pragma once
@@ -24,6 +27,9 @@
 
 namespace verge::fibers {
 
+/// Calls body(i) for each i in [begin, end), and returns when all calls have returned.  On the
+/// scheduler of the calling fiber; on scheduler::shared() if a plain thread calls it.  At most 4
+/// chunks per worker, of at least `grain` indices.
 template <std::invocable<std::size_t> Body>
 void parallel_for(std::size_t begin, std::size_t end, Body&& body, std::size_t grain = 1) {
     if (begin >= end) return;

@@ -11,6 +11,9 @@
 //   AnInterruptBeforeTheSleepIsRemembered
 //   ExitUnwindsTheStack          exit() runs the destructors of all that is on the stack.
 //   LocalsAreDestroyedAtTheEnd   of the fiber, last set first.
+//
+// Thread safety: each function concerns the calling fiber or thread only.
+// Exceptions: sleeps throw std::bad_alloc or std::system_error if the timer thread refuses a timer.
 
 #pragma once
 
@@ -24,6 +27,7 @@
 
 namespace verge::fibers {
 
+/// Why a sleep ended.
 enum class sleep_result : std::uint8_t {
     elapsed,      ///< The time has passed.
     interrupted,  ///< fiber::interrupt() ended it.
@@ -44,7 +48,9 @@ namespace verge::this_fiber {
 /// Lets other ready fibers run: this one goes to the end of the run queue.
 void yield() noexcept;
 
-/// Sleeps.  Throws std::bad_alloc or std::system_error if the timer thread refuses a timer.
+/// Sleeps until `deadline`, or until an interrupt or a stop, which may have come before.  A
+/// deadline that has passed yields.  Throws std::bad_alloc or std::system_error if the timer thread
+/// refuses a timer.
 fibers::sleep_result sleep_until(time_point deadline);
 fibers::sleep_result sleep_for(duration d);
 
@@ -53,13 +59,15 @@ fibers::sleep_result sleep_for(Delay d) {
     return sleep_for(saturated(d));
 }
 
-/// Ends the fiber, by unwinding its stack.  Throws std::logic_error on a plain thread.
+/// Ends the fiber by unwinding its stack with an exception, which catch (...) must rethrow.  Throws
+/// std::logic_error on a plain thread.
 [[noreturn]] void exit();
 
 /// Whether a stop of the calling fiber was requested.
 [[nodiscard]] bool stop_requested() noexcept;
 
-/// The name, as stop() and debuggers show it.
+/// The name, as stop() and debuggers show it.  On a plain thread set_name() does nothing and name()
+/// is empty.  Both may throw std::bad_alloc.
 void set_name(std::string_view name);
 [[nodiscard]] std::string name();
 
@@ -78,6 +86,8 @@ void add_local(std::size_t key, void* value);
 
 }  // namespace detail
 
+/// A variable with one value per fiber, as thread_local is per thread.  Values are on the heap, and
+/// are destroyed when their fiber ends.
 template <class T>
 class fiber_local {
 public:
@@ -87,6 +97,8 @@ public:
     fiber_local(const fiber_local&) = delete;
     fiber_local& operator=(const fiber_local&) = delete;
 
+    /// The value of the calling fiber, default constructed on first access.  Throws
+    /// std::logic_error on a plain thread, std::bad_alloc, and what T's constructor throws.
     T& operator*() const {
         if (void* const made = detail::find_local(key_)) return *static_cast<T*>(made);
         auto fresh = std::make_unique<T>();  // whose constructor may access other variables

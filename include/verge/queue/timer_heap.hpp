@@ -7,7 +7,8 @@
 //     agenda.advance(2.0, [](event& e) { e.happen(); });
 //
 // Its key is anything ordered by <: ticks, seconds as double, a time_point of the user's own clock.
-// Arm, re-arm and cancel cost O(log n).
+// Arm, re-arm and cancel cost O(log n).  Equal keys fire in the order of arming.  A timer is
+// intrusive: the user owns it, and the heap stores keys and pointers in one array.
 //
 // Not the right tool when deadlines are ticks: timing_wheel does the same work several times faster
 // and allocates nothing.
