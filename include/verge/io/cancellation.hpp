@@ -15,7 +15,7 @@
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
 //   ASlotHoldsOneHandler             a second one replaces the first.
-//   ASignalMayEndBeforeTheOperation  it then continues, and cannot be cancelled by it.
+//   ASignalMayEndBeforeTheOperation  if the handler is never called: the context is destroyed.
 //   AStateFiltersAndRemembers        AStateHasAFilterEachWay         AStateMayEndBeforeItsSlot
 //
 // Thread safety: none.  emit() must not run at the same time as the operation's beginning or its
@@ -118,8 +118,9 @@ private:
     detail::io::cancellation_handler** handler_ = nullptr;
 };
 
-/// The side of the canceller.  Neither copied nor moved: slots refer to it.  Its destructor
-/// destroys the handler without calling it: the operation continues.
+/// The side of the canceller.  Neither copied nor moved: slots refer to it.  It must outlive the
+/// operation, which clears the slot before its handler is called.  The destructor destroys the
+/// installed handler without calling it.
 class cancellation_signal {
 public:
     cancellation_signal() noexcept = default;

@@ -37,8 +37,8 @@
 //   OpensBindsAndListens    AcceptsIntoAGivenSocket    AcceptsForAGivenExecutor    AcceptsAndBlocks
 //
 // Thread safety: one object, one thread at a time; different objects are independent.  A read and a
-// write may be pending at the same time.  Writes to a connection that the peer has closed complete
-// with error::broken_pipe: they raise no SIGPIPE.
+// write may be pending at the same time.  A write to a connection that the peer has closed
+// completes with an error (broken_pipe, connection_reset) and raises no SIGPIPE.
 //
 // Exceptions: functions without an error_code parameter throw std::system_error that names the
 // call.  The async functions throw std::bad_alloc, and what the handler's move throws; then nothing
