@@ -36,8 +36,8 @@
 //   ASlotEndsThePartThatIsPending      TheFilterMayBeChanged       TakesAnyToken
 //   ComposedIsAnInitiation
 //
-// Thread safety: as for any handler: the function runs on the handler's executor, one call at a
-// time.
+// Thread safety: the first call of the function is on the thread that begins the operation, the
+// others are on the handler's executor; never two at a time.
 // Exceptions: those of the inner operations, and what the function throws: out of async_compose for
 // the first call, out of run() for the others.
 

@@ -14,9 +14,9 @@
 // then.
 //
 // Which one: post, unless there is a reason.  dispatch saves a turn through the queue, but may run
-// the function inside the call, with the caller's locks held.  defer saves a wake-up: the function
-// waits in a queue of the calling thread, which runs it after the present handler.  Not for a
-// delay: steady_timer.
+// the function inside the call, with the caller's locks held.  defer saves a lock and a wake-up:
+// inside a handler the function stays in a queue of the calling thread until that handler returns,
+// and is available to all threads of the loop then.  Not for a delay: steady_timer.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/executor_test.cpp)
 //   AHandlerIsCalledOnItsOwnExecutor      AHandlersExecutorHasWorkMeanwhile
@@ -228,8 +228,8 @@ decltype(auto) dispatch(F&& f, Context& context, Token&& token) {
     return verge::dispatch(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
 
-/// Runs the handler, void(), later, as the continuation of the handler that calls this: the calling
-/// thread runs it, without a wake-up of another one.  Outside the loop the same as post.
+/// Runs the handler, void(), later, as the continuation of the handler that calls this: no thread
+/// is woken for it before that handler returns.  Outside the loop the same as post.
 template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
 decltype(auto) defer(const Executor& ex, Token&& token = Token()) {
