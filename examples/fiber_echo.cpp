@@ -1,5 +1,5 @@
 // An echo server where each connection is a fiber: read, write, and hang up after half a second of
-// silence.  The clients are fibers too; one of them says nothing.
+// silence.  The clients are fibers too; one of them sends nothing.
 #include <verge/fibers/scheduler.hpp>
 #include <verge/fibers/this_fiber.hpp>
 #include <verge/fibers/wait_fd.hpp>

@@ -1,6 +1,6 @@
 // The wheel inside a game's own loop: bullets that are checked every millisecond, and a grenade
-// that explodes after five seconds.  No thread, no clock: the loop says what time it is, here a
-// virtual one, so that the whole battle is over at once.
+// that explodes after five seconds.  No thread, no clock: the loop passes the time, here a
+// virtual one, so that the program ends at once.
 
 #include <verge/queue/timing_wheel.hpp>
 
@@ -25,7 +25,7 @@ struct entity : verge::wheel_timer {
 
 using wheel = verge::timing_wheel<entity>;
 
-// A bullet flies a metre and looks whether it has hit.  A frame is longer than a millisecond:
+// A bullet flies a metre and checks whether it has hit.  A frame is longer than a millisecond:
 // arm_next lets it run for each of them, in turn with all that happens in the same frame.
 void check_bullet(wheel& timers, entity& bullet) {
     if (++bullet.metres < wall) timers.arm_next(bullet, bullet.deadline() + 1);

@@ -1,6 +1,6 @@
-// The timer service inside a loop of one's own: here the loop waits in poll(2).
+// The timer service inside your own loop: here the loop waits in poll(2).
 //
-// Any thread arms timers; the loop is told when it must wake earlier, through an eventfd.
+// Any thread arms timers; an eventfd wakes the loop when an earlier timer is armed.
 
 #include <verge/driver/timer_service.hpp>
 

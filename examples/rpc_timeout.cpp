@@ -37,7 +37,7 @@ struct call : std::enable_shared_from_this<call> {
     }
 
     void answered(verge::timer_id time_out) {
-        // Only one of the answer and the time-out ends the attempt: cancel() says which.
+        // Only one of the answer and the time-out ends the attempt: the result of cancel() decides.
         if (timers.cancel(time_out) != verge::cancel_result::cancelled) return;
         succeeded = true;
         done.release();

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The checks, in the order that fails fastest.  CONTRIBUTING.md says what each of them finds.
+# The checks, in the order that fails fastest.  CONTRIBUTING.md lists what each of them finds.
 # usage: scripts/check.sh [quick | full] [--tested]
 #   quick      format, lint, the dev build with its tests, each header alone
 #   (none)     what CI runs: quick, then clang's sanitizers, the benchmarks, the mutants that changed
@@ -20,7 +20,7 @@ for argument; do
     esac
 done
 
-# begin STAGE: says that it begins; how long the last one took goes into the table.
+# begin STAGE: prints its name, and adds the time of the last one to the table.
 doing='' began=0 stages='' fuzz_pid='' finished=false
 begin() {
     end_stage
@@ -32,7 +32,7 @@ end_stage() {
     [ "$took" = 0 ] || stages+=$(printf '%6d s  %s' "$took" "$doing")$'\n'
 }
 
-# The last lines say how long each stage took, how many tests ran, over all presets, and what failed.
+# The last lines report how long each stage took, how many tests ran, over all presets, and what failed.
 conclude() {
     local status=$?
     [ -z "$fuzz_pid" ] || kill -- "-$fuzz_pid" 2>/dev/null || true
@@ -150,7 +150,7 @@ test_preset clang-dev
 # Any bytes into the request handler of verge serve.  What it finds stays in build/clang-dev/fuzz.
 # It is one thread, so it runs beside clang-tidy and the first sanitizer.  It has a process group of
 # its own, which conclude() ends: Ctrl-C does not reach what runs in the background.
-# The seed is always the same: a check says the same of the same tree.  VERGE_FUZZ_SEED=0 takes
+# The seed is fixed: a check has the same result for the same tree.  VERGE_FUZZ_SEED=0 takes
 # another one each time, to find more.
 fuzz_seconds=${VERGE_FUZZ_SECONDS:-600}
 begin "fuzz: build"

@@ -3,8 +3,8 @@
 
 An atomic is a variable or member under include/ or src/ whose type is an atomic, or an array or
 container of atomics, or an alias of one in the same file.  References and parameters are not.
-It is in the document if its name and its file's stem (`word_`, `parker`) stand on one line, or its
-name stands on a line below a heading that has the stem.
+It is in the document if its name and its file's stem (`word_`, `parker`) are on one line, or its
+name is on a line below a heading that has the stem.
 """
 import pathlib
 import re

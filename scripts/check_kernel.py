@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Fails if the library asks something of the operating system other than through the kernel seam.
+"""Fails if the library makes a system call other than through the kernel seam.
 
-The seam is include/verge/base/detail/kernel.hpp with src/base/kernel.cpp; os_thread.hpp stands on it
+The seam is include/verge/base/detail/kernel.hpp with src/base/kernel.cpp; os_thread.hpp is built on it
 for threads and their locks.  The calls that it has are read from the seam itself; those that have no
 place there, because a type of the seam replaces them, are listed below.
 """
@@ -21,7 +21,7 @@ ALSO = {"syscall", "open", "openat", "fcntl", "ioctl", "prctl", "nanosleep", "us
 STANDARD = re.compile(r"std::(thread|jthread|mutex|timed_mutex|recursive_mutex|shared_mutex"
                       r"|condition_variable(_any)?|this_thread|random_device|call_once|once_flag"
                       r"|chrono::(steady|system|high_resolution)_clock::now)\b|__rdtscp?\b")
-# What may stand: file -> a word of the line, and why.
+# What is allowed: file -> a word of the line, and why.
 ALLOWED = {
     "include/verge/base/detail/in_place.hpp": "rdtsc",  # only inside an anchor's window, see kernel.hpp
 }

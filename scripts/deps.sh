@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that are missing, and says which.
+# Installs the Debian packages that are missing, and lists them.
 # usage: scripts/deps.sh [build]
 #   build   only what it takes to build the release preset and run the verge program
 #   (none)  all of it: tests, checks, and the peers of verge-bench

@@ -17,7 +17,7 @@ with a copy of its files in which the environment chooses the order to weaken:
 
     killed     a model found a failure: the order is needed, and the model would notice
     survived   it found none: the order is too strong, or the model too weak
-    excused    survived, and the source says why, on the line or in the comment just above:
+    excused    survived, and the source has the reason, on the line or in the comment just above:
                // not mutated: <reason>
     timed out  it neither failed nor ended: no proof, counted as a survivor
     error      it crashed: no proof
@@ -66,7 +66,7 @@ STORES = {"store", "clear"}
 class Mutant:
     path: pathlib.Path  # relative to the root
     line: int
-    begin: int  # where the order's last word stands in the file
+    begin: int  # the position of the order's last word in the file
     end: int
     operation: str
     old: str
@@ -368,7 +368,7 @@ def main() -> int:
     if absent := set(options.units) - {unit_of(model) for model in all_models}:
         print(f"mutate_orders: no such model: {' '.join(sorted(absent))}")
         return 1
-    # Before the run: what is edited meanwhile is not what ran.
+    # Before the run: edits during the run must not be recorded.
     current = {unit_of(model): hashes_of(model, ROOT) for model in all_models}
     mutated = {unit_of(model): set(mutated_by(model)) for model in all_models}
     recorded = read_record(RECORD)

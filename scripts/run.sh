@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds the release preset's verge program and runs it.
-# usage: scripts/run.sh [ARGUMENT OF verge...]      verge demo if there is none; verge --help tells all
+# usage: scripts/run.sh [ARGUMENT OF verge...]      verge demo if there is none; see verge --help
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds the dev preset and runs its tests.  The last line says how many passed and failed.
+# Builds the dev preset and runs its tests.  The last line reports how many passed and failed.
 # usage: scripts/test.sh [CTEST ARGUMENT...]      e.g. scripts/test.sh -R TimingWheel
 set -euo pipefail
 cd "$(dirname "$0")/.."

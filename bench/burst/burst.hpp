@@ -19,7 +19,7 @@
 
 namespace bench {
 
-/// One try; false if scheduling took so long that the first timers were due before its end.
+/// One attempt; false if the first timers were due before all were scheduled.
 template <class Service, class... Options>
 bool try_burst(burst_clock& burst, bool spread, const Options&... options) {
     using slot = typename Service::template slot<burst_clock::note>;

@@ -1,6 +1,6 @@
 // bench/churn/asio.cpp -- `churn` on standalone Asio's steady_timer, inside one io_context.
 //
-// As its documentation says is fastest: no locks (ASIO_CONCURRENCY_HINT_UNSAFE), the concrete
+// The fastest way by its documentation: no locks (ASIO_CONCURRENCY_HINT_UNSAFE), the concrete
 // executor instead of any_io_executor, absolute deadlines, so that no clock is read, and all of it
 // in handlers of the loop, where Asio recycles the memory of its operations.  A cancelled wait
 // completes through the loop: that is part of its price.

@@ -1,8 +1,8 @@
 // bench/churn/churn.hpp -- the one script of `churn` that every peer plays.
 //
 // n timers are armed with deadlines uniform in 1 ms ... 1 h, at 1 ms a tick.  One operation cancels
-// one of them, chosen at random, and arms it again.  The present stands still at 0 for all alike:
-// what is measured is arming and cancelling, and nothing fires.  Time is CPU time: nobody waits
+// one of them, chosen at random, and arms it again.  The present is 0 for all peers:
+// what is measured is arming and cancelling, and nothing fires.  Time is CPU time: nothing waits
 // here.
 //
 // bytes_per_timer is what malloc gave out from before the peer was made until after the last
@@ -33,7 +33,7 @@ namespace bench {
     return params.integer("n") <= 3'000'000;
 }
 
-/// The script, cut into steps, since some peers must get back to their loop now and then.
+/// The script, divided into steps, since some peers must return to their loop periodically.
 template <class Peer>
 class churn_script {
 public:

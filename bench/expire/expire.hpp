@@ -1,8 +1,8 @@
 // bench/expire/expire.hpp -- the one script of `expire` that every queue plays, in virtual time.
 //
 // n timers are armed with deadlines uniform over 10 s at 1 ms a tick; then time advances in steps
-// of 1 ms until all have fired.  This is done several times, time going on, and a first time
-// unmeasured so that memory is there for all alike.  The checksum is over all deadlines in the
+// of 1 ms until all have fired.  This is done several times, with advancing time, and a first time
+// unmeasured so that all peers have their memory.  The checksum is over all deadlines in the
 // order in which they fired, and over the step at which they did.
 
 #pragma once

@@ -1,6 +1,6 @@
 // bench/fiber_late/fiber_late.hpp -- the one script of `fiber-late` that every fiber library plays.
 //
-// As `late`, but each deadline has a fiber that sleeps until then, and writes down when it goes on.
+// As `late`, but each deadline has a fiber that sleeps until then, and records when it resumes.
 // The libraries run with as many workers as they take by themselves.
 
 #pragma once

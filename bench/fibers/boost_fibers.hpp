@@ -4,7 +4,7 @@
 // is a thread with the default algorithm; more are threads with work_stealing that may sleep, the
 // fastest of what Boost.Fiber has: shared_work, or work_stealing that spins, took 1.5 to 6 times as
 // long per spawn.  work_stealing can be set up once in a process, for one number of threads
-// (boostorg/fiber#217), so whoever runs on more than one worker does so in_own_process().
+// (boostorg/fiber#217), so a run on more than one worker is in_own_process().
 
 #pragma once
 
@@ -49,14 +49,14 @@ public:
 private:
     struct spin_lock {
         void lock() noexcept {
-            // acquire: pairs with the release in unlock; relaxed: only a look
+            // acquire: pairs with the release in unlock; relaxed: a test before it
             while (taken.exchange(true, std::memory_order_acquire)) {
                 while (taken.load(std::memory_order_relaxed)) {
                 }
             }
         }
         void unlock() noexcept { taken.store(false, std::memory_order_release); }
-        std::atomic<bool> taken{false};  // written by who holds it
+        std::atomic<bool> taken{false};  // written by the holder
     };
     [[nodiscard]] std::unique_lock<spin_lock> locked() const {
         return lock_ ? std::unique_lock(*lock_) : std::unique_lock<spin_lock>();

@@ -1,9 +1,8 @@
-// bench/fibers/verge_fibers.hpp -- Verge's scheduler in the form that the fiber workloads play on.
+// bench/fibers/verge_fibers.hpp -- Verge's scheduler, with the interface of the fiber workloads.
 //
 // A fiber library in that form has
-//   run(workers, inside, outside)  runs inside(library) in a fiber on so many workers, and
-//   outside()
-//                                  meanwhile on the calling thread; returns when both are over.
+//   run(workers, inside, outside)  runs inside(library) in a fiber on that many workers, and at the
+//                                  same time outside() on the calling thread; returns after both.
 //                                  Workers 0: what the library does by itself.
 //   spawn(f)                       from a fiber; returns a `fiber` with join() and detach()
 //   yield(), sleep_until(ns)       of the calling fiber; false if the sleep was cut short
@@ -20,7 +19,7 @@
 
 namespace bench {
 
-/// Exactly so many workers; with 0 the defaults.
+/// Exactly that many workers; with 0 the defaults.
 [[nodiscard]] inline verge::fibers::scheduler::options verge_workers(std::size_t workers) {
     verge::fibers::scheduler::options chosen;
     if (workers != 0) chosen.min_workers = chosen.max_workers = workers;
@@ -56,7 +55,7 @@ public:
 
 private:
     explicit verge_fibers(std::size_t workers) : scheduler_(verge_workers(workers)) {}
-    ~verge_fibers() { scheduler_.stop(); }  // so that a fiber that sleeps for ever holds up nobody
+    ~verge_fibers() { scheduler_.stop(); }  // ends fibers that sleep without a deadline
 
     verge::fibers::scheduler scheduler_;
 };

@@ -57,7 +57,7 @@ std::string json_line(const figure& f) {
 }
 
 std::string result_table(const std::vector<figure>& figures) {
-    // One block a case and metric, so that peers stand under each other.
+    // One block per case and metric, so that peers are below each other.
     std::map<std::string, std::vector<const figure*>> blocks;
     std::vector<std::string> order;
     for (const figure& f : figures) {

@@ -8,7 +8,7 @@
 //     const bench::add_peer registered{{.work = "churn", .name = "libev", .run = run_libev}};
 //
 // Files are found by a glob, so nothing else names them.  A peer file whose package is missing is
-// not compiled; the framework then says that the peer is left out.
+// not compiled; the framework then reports that the peer is left out.
 //
 // Not for tests: nothing here asserts a time.  What it does assert is equal work, see `outcome`.
 
@@ -65,7 +65,7 @@ struct metric {
     std::string unit;
 };
 
-/// One run asked of a peer.
+/// One run of a peer.
 struct job {
     parameters params;
     /// How long the measured part should last; a workload that counts operations turns it into a
@@ -87,7 +87,7 @@ struct workload {
     std::string summary;
     std::vector<parameter> params;
     std::vector<metric> metrics;
-    double seconds = 1;           ///< Of one run, unless --seconds says otherwise.
+    double seconds = 1;           ///< Of one run, unless --seconds is given.
     double quick_seconds = 0.05;  ///< The same under --quick.
     /// False for a combination of table values that the table does not have.  Values that the user
     /// asks for are always run.

@@ -2,7 +2,7 @@
 //
 // 1000 timers a second are scheduled up front on a running service, at random points of their
 // milliseconds; each writes down when it fires.  With load 1 a busy thread runs beside it.  The
-// checksum says that each fired exactly once.
+// checksum verifies that each fired exactly once.
 
 #pragma once
 

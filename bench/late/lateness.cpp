@@ -33,7 +33,7 @@ lateness::lateness(double seconds) {
 }
 
 void lateness::wait_for_all() const {
-    // Counts its own looks, not the clock: a process that was stopped for a while goes on.
+    // Counts its own checks, not the clock: a process that was stopped for a while continues.
     int looks_after_the_last = 0;
     // acquire: pairs with the release in note
     while (fired_.load(std::memory_order_acquire) < size()) {

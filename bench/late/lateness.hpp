@@ -53,7 +53,7 @@ private:
     std::atomic<std::size_t> fired_{0};
 };
 
-/// Burns a core while it exists, if asked to.
+/// Keeps a core busy while it exists, if enabled.
 class busy_thread {
 public:
     explicit busy_thread(bool busy);

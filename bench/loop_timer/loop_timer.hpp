@@ -5,9 +5,9 @@
 // it, 64 at a time, and gets back to the loop in between: what cancelling leaves to be done there
 // counts.  Else T threads do it from outside, on timers of their own, of one running loop.
 //
-// ns_per_op is CPU time inside, where nobody waits, and time outside.  bytes_per_timer is what
-// malloc gave out for the ring, timers and all, divided by their number, when all are pending; the
-// handlers are 8 bytes.  The checksum says that each timer had one end.
+// ns_per_op is CPU time inside, where nothing waits, and wall time outside.  bytes_per_timer is
+// what malloc gave out for the ring, timers and all, divided by their number, when all are pending;
+// the handlers are 8 bytes.  The checksum verifies that each timer had one end.
 
 #pragma once
 

@@ -1,7 +1,7 @@
 // bench/pingpong/pingpong.hpp -- the one script of `pingpong` that every fiber library plays.
 //
 // Two fibers share a ball, a mutex and a condition variable.  One operation is one pass, in one
-// direction: lock, wait until the ball is here, send it off, unlock, notify.  The checksum says
+// direction: lock, wait until the ball is here, send it off, unlock, notify.  The checksum verifies
 // that both passed it equally often.
 
 #pragma once

@@ -2,7 +2,7 @@
 //
 // It cannot erase, so a cancel only makes the entry stale: its generation is no longer the timer's.
 // Stale entries leave when they come to the top.  When more than half are stale the heap is built
-// anew without them: without that, far deadlines would keep them for ever.
+// anew without them: without that, far deadlines would keep them.
 
 #pragma once
 

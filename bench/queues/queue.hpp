@@ -2,7 +2,7 @@
 //
 // A queue holds n timers, named by their index.  The adapters in this folder bring Verge's queues
 // and the references to this form; they are inlined away, and all are given the same help: memory
-// for n timers is reserved up front, and nodes stand in one contiguous array.
+// for n timers is reserved up front, and nodes are in one contiguous array.
 
 #pragma once
 

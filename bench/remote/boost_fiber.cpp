@@ -2,7 +2,7 @@
 //
 // A fiber that an outside thread makes belongs to that thread.  The documented way to another one
 // is a channel: on each worker a fiber takes tasks out of it and starts a fiber for each.  So no
-// fiber changes its worker, and each worker has the default algorithm and a pool of its own, which
+// fiber changes its worker, and each worker has the default algorithm and its own pool, which
 // needs no lock.  Each fiber starts at once (launch::dispatch): with launch::post it took 3 times
 // as long and more.
 

@@ -1,7 +1,7 @@
 // bench/remote/remote.hpp -- the one script of `remote` that every fiber library plays.
 //
 // One thread that is no worker submits 1e6 tasks a second of the run, each to be run in a fiber,
-// and then looks until all have run.  A task only counts itself, and never waits.  The checksum is
+// and then polls until all have run.  A task only counts itself, and never waits.  The checksum is
 // over which tasks ran.
 
 #pragma once
@@ -25,7 +25,7 @@ struct remote_task {
     void operator()() const noexcept { account->note(index); }
 };
 
-/// Throws if they have not all run after a minute of looking.
+/// Throws if they have not all run after a minute of polling.
 inline void wait_until_ran(const task_account& account, std::uint64_t tasks) {
     constexpr int most_looks = 600'000;
     for (int looks = 0; account.ran() < tasks; ++looks) {

@@ -5,8 +5,8 @@
 // order `descending` every deadline is earlier than the last, so that each is the nearest: the
 // worst case for a service that has to wake its thread then.
 //
-// A run lasts for a time, so the number of operations differs.  The checksum therefore says that no
-// timer was lost: each that was scheduled was cancelled or fired.
+// A run lasts for a time, so the number of operations differs.  The checksum therefore verifies
+// that no timer was lost: each that was scheduled was cancelled or fired.
 
 #pragma once
 

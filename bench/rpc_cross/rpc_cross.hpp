@@ -1,12 +1,12 @@
 // bench/rpc_cross/rpc_cross.hpp -- the one script of `rpc-cross` that every service plays.
 //
-// T threads stand in a ring, a queue between each and the next.  A thread takes a batch of 32
+// T threads form a ring, a queue between each and the next.  A thread takes a batch of 32
 // timers that its neighbour scheduled, cancels them, schedules 32 new ones for now + 1 s, and
 // passes them on: every cancel comes from another thread than its schedule.  About 1000 timers are
 // live per thread. One operation is one cancel and one schedule.  The peer `queue-only` does all
 // but the timers.
 //
-// The checksum says that no timer was lost, as in `rpc`.
+// The checksum verifies that no timer was lost, as in `rpc`.
 
 #pragma once
 

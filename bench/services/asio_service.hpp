@@ -1,6 +1,6 @@
 // bench/services/asio_service.hpp -- standalone Asio: steady_timers of one io_context in a thread.
 //
-// As its documentation says is fastest: the concurrency hint 1 (one thread runs the loop), timer
+// The fastest way by its documentation: the concurrency hint 1 (one thread runs the loop), timer
 // objects that are used again, and the concrete executor instead of any_io_executor.  Distinct
 // timers may be used from distinct threads, so no strand is needed.
 

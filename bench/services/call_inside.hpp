@@ -9,7 +9,7 @@
 
 namespace bench {
 
-/// A function that another thread is to call once.
+/// A function that another thread calls once.
 class call_inside {
 public:
     /// `notify` makes the other thread call answer().  Returns when it has.

@@ -1,6 +1,6 @@
 // bench/services/handrolled_timer.hpp -- a timer thread as competent people write it in an hour.
 //
-// One mutex, one condition variable, a binary heap that knows where each timer stands, so that
+// One mutex, one condition variable, an indexed binary heap, so that
 // cancel removes it at once.  The thread is notified only if the earliest deadline changed, and
 // callbacks run without the lock.
 
@@ -17,7 +17,7 @@ namespace bench {
 
 class handrolled_timer {
 public:
-    /// Names one timer for ever: slot in the low half, generation in the high half.
+    /// Names one timer, never reused: slot in the low half, generation in the high half.
     using id = std::uint64_t;
 
     handrolled_timer();

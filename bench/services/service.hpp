@@ -2,7 +2,7 @@
 //
 // A service has a thread of its own (or a loop running in one) that fires timers.  A slot<F> is
 // what a user of that peer keeps for one timer: an id, or a timer object that is used again and
-// again where the peer's documentation says that this is fastest.
+// again if that is the fastest way by the peer's documentation.
 //
 //     service.prepare(slot, f);            once; f() is what the timer does
 //     service.schedule_after(slot, ns);    from any thread, if the slot's timer is not pending

@@ -9,7 +9,7 @@ namespace bench {
 
 class timer_account {
 public:
-    /// What a timer does that fires: it says so.
+    /// Called by a timer that fires.
     struct count_fired {
         timer_account* account = nullptr;
         // relaxed: a counter that nothing is read through

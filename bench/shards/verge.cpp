@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long the timer thread is awake for one timer, when each fires alone: it looks at all shards.
+// How long the timer thread is awake for one timer, when each fires alone: it checks all shards.
 double fire_ns(verge::timer_thread& timers) {
     constexpr int count = 200;
     const auto before = timers.stats();

@@ -34,7 +34,7 @@ void sleep_record::observe() {
     resident_asleep_ = resident_bytes();
     counts_ = asleep_.load(std::memory_order_acquire) == size() && now_ns() < start_;
 
-    // Counts its own looks, not the clock: a process that was stopped for a while goes on.
+    // Counts its own checks, not the clock: a process that was stopped for a while continues.
     constexpr int most_looks = 6000;
     int looks_after_the_last = 0;
     // acquire: pairs with the release in woke_up

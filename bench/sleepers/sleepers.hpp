@@ -3,7 +3,7 @@
 // A fiber starts n others, which sleep; each has its own deadline, in a stretch of time that begins
 // after the last has gone to sleep.  bytes_per_fiber is how much resident memory has grown while
 // all sleep: stacks and all that the library has for them; the page tables do not count.  The
-// checksum says that each woke up once.  The libraries run with as many workers as they take by
+// checksum verifies that each woke up once.  The libraries run with as many workers as they take by
 // themselves.
 
 #pragma once

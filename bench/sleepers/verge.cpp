@@ -6,7 +6,7 @@
 
 namespace {
 
-// Before Linux 6.13 a guard takes two mappings, of which a process has 65,530 unless it is told
+// Before Linux 6.13 a guard takes two mappings, of which a process has 65,530 unless configured
 // otherwise.
 bool takes(const bench::parameters& params) {
     constexpr std::uint64_t mprotect_guards = 1;

@@ -1,7 +1,7 @@
 // bench/spawn/spawn.hpp -- the one script of `spawn` that every fiber library plays.
 //
 // A fiber starts 1000 others, then joins them, again and again until time is up.  Each has a real
-// stack and counts that it ran.  The checksum says that each ran once per batch.
+// stack and counts that it ran.  The checksum verifies that each ran once per batch.
 
 #pragma once
 

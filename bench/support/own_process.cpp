@@ -1,4 +1,4 @@
-// bench/support/own_process.cpp -- runs a peer in a process of its own.
+// bench/support/own_process.cpp -- runs a peer in a separate process.
 
 #include "support/own_process.hpp"
 

@@ -1,4 +1,4 @@
-// bench/support/own_process.hpp -- runs a peer in a process of its own.
+// bench/support/own_process.hpp -- runs a peer in a separate process.
 //
 // For libraries with state that a process can set up only once.  The process is a fork: it starts
 // with one thread, so `run` must not count on threads that others have started.

@@ -13,7 +13,7 @@ namespace bench {
 /// Resident memory in bytes, at once and to within some pages: from /proc/self/statm.
 [[nodiscard]] std::int64_t resident_bytes();
 
-/// Memory of the machine that is to be had, in bytes.
+/// Available memory of the machine, in bytes.
 [[nodiscard]] std::uint64_t available_bytes();
 
 /// Whether the kernel gives huge pages to all large mappings, also to malloc's.

@@ -1,7 +1,7 @@
 // bench/yield/yield.hpp -- the one script of `yield` that every fiber library plays.
 //
 // So many fibers do nothing but yield.  ns_per_op is wall time by the yields of all: on two workers
-// it can be half of what one yield lasts.  The checksum says that each fiber came to its end.
+// it can be half of what one yield lasts.  The checksum verifies that each fiber came to its end.
 
 #pragma once
 
@@ -46,7 +46,7 @@ public:
         wall_ns_ = watch.ns();
     }
 
-    /// When all is over.
+    /// At the end of the run.
     [[nodiscard]] outcome result() const {
         outcome found;
         found.figures["ns_per_op"] = wall_ns_ / static_cast<double>(yields_);

@@ -113,7 +113,7 @@ time_point in_place::new_anchor() noexcept {
     const auto as_time = [](std::uint64_t ns) {
         return time_point(duration(static_cast<duration::rep>(ns)));
     };
-    // A replaced kernel is asked each time: the counter does not keep its time.
+    // A replaced kernel is called each time: the counter does not follow its time.
     if (kernel::replacement() != nullptr) {
         own.window = 0;
         return as_time(clock_ns());

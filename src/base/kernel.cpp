@@ -39,8 +39,9 @@ int epoll_pwait2([[maybe_unused]] int epoll, [[maybe_unused]] epoll_event* event
 #endif
 }
 
-// Linux 6.15 takes many ranges of the own process, and tells the other processors of them once:
-// seven times as fast as range by range, while another thread runs.
+// Linux 6.15 accepts many ranges of the calling process, and flushes the TLBs of the other
+// processors once for all of them: seven times as fast as range by range, while another thread
+// runs.
 ssize_t process_madvise_self([[maybe_unused]] const iovec* ranges,
                              [[maybe_unused]] std::size_t count,
                              [[maybe_unused]] int advice) noexcept {

@@ -24,7 +24,7 @@ void* map_huge_pages(std::size_t bytes) {
     const std::size_t before = (huge - reinterpret_cast<std::uintptr_t>(memory) % huge) % huge;
     if (before > 0) unmap_pages(memory, before);
     if (before < huge) unmap_pages(memory + before + bytes, huge - before);
-    os::madvise(memory + before, bytes, MADV_HUGEPAGE);  // refused: then in small ones
+    os::madvise(memory + before, bytes, MADV_HUGEPAGE);  // if refused, small pages do
     return memory + before;
 }
 

@@ -1,3 +1,5 @@
+// src/fibers/blocking.cpp -- the helper threads that make blocking calls for fibers.
+
 #include "fibers/fiber_record.hpp"
 #include "fibers/worker.hpp"
 #include <verge/base/detail/os_thread.hpp>
@@ -27,15 +29,15 @@ struct job {
 // Threads that make calls for fibers.
 //
 // Invariants
-//   B1  Each queued job has a helper that waits and is not another's, or one was started for it, or
-//       no more can be had: then those that there are take it.
+//   B1  Each queued job has an idle helper that no other job counts on, or one was started for it,
+//       or no more can be started: then the existing ones take it.
 //   B2  A helper ends under the lock, and only if nothing is queued.
-//   B3  After done is set, the helper knows the job's address only: the fiber may be gone.
+//   B3  After done is set, the helper uses only the job's address: the fiber may have ended.
 //
 // tests/model/fiber_handover_model.cpp explores this source.
 class helper_threads {
 public:
-    /// Throws std::system_error if nobody could do it.
+    /// Throws std::system_error if there is no helper and none can be started.
     void submit(job& j) {
         const std::lock_guard hold(lock_);
         if (idle_ <= queued_.size() && threads_ < most) start_one();
@@ -52,7 +54,7 @@ private:
             os_thread(&thread_main, this, {.name = "verge-blocking"}).detach();
             ++threads_;
         } catch (const std::system_error&) {
-            if (threads_ == 0) throw;  // the others will do it, later
+            if (threads_ == 0) throw;  // otherwise an existing helper takes it later
         }
     }
 
@@ -73,8 +75,8 @@ private:
             job& j = *queued_.pop();
             hold.unlock();
             j.call();
-            // release: what the call wrote; pairs with the acquire of who waits.  The job may be
-            // gone after this: notify looks at its address only.
+            // release: what the call wrote; pairs with the acquire of the waiter.  The job may be
+            // destroyed after this: notify uses its address only.
             j.done.store(1, std::memory_order_release);
             notify_one(j.done);
             hold.lock();

@@ -1,3 +1,5 @@
+// src/fibers/execution.cpp -- prepares, switches and ends executions.
+
 #include <verge/base/detail/assert.hpp>
 #include <verge/fibers/detail/execution.hpp>
 

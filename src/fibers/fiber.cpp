@@ -1,3 +1,5 @@
+// src/fibers/fiber.cpp -- what a handle of a fiber does: wait, interrupt, stop, join.
+
 #include "fibers/fiber_record.hpp"
 #include "fibers/scheduler_core.hpp"
 #include <verge/fibers/fiber.hpp>
@@ -49,7 +51,7 @@ void fiber_ref::interrupt() const noexcept {
 }
 
 void fiber_ref::request_stop() const noexcept {
-    // First the token: who is woken by the request finds it told.
+    // The token first: a fiber that is woken by the request finds it set.
     if (fiber_extras* const extras = record_->extras()) extras->stop.request_stop();
     record_->request(waiter::stop_request);
 }
@@ -74,7 +76,7 @@ void fiber_ref::detach() noexcept {
 }
 
 void fiber_record::destroy_locals() noexcept {
-    // Destructors may make new ones.
+    // Destructors may create new values.
     std::vector<fiber_extras::local>& locals = extras()->locals;
     while (!locals.empty()) {
         const fiber_extras::local last = locals.back();

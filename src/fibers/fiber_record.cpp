@@ -27,10 +27,10 @@ wake_reason suspend_fiber(waiter& who, waiter::epoch of, time_point deadline) {
         }
     } catch (...) {
         if (self.claim(of, wake_reason::timed_out) != claim_result::lost) throw;
-        return self.finish();  // somebody has ended the wait already: that is not to be lost
+        return self.finish();  // the wait was ended already: its reason must not be lost
     }
     worker::park(self, of);
-    // The timer's callback must be over before this wait is: it refers to this fiber.
+    // The timer's callback must end before this wait does: it refers to this fiber.
     if (timers.cancel(id) == cancel_result::running) timers.cancel_and_wait(id);
     return self.finish();
 }

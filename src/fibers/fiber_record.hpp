@@ -1,14 +1,13 @@
-// src/fibers/fiber_record.hpp -- what a scheduler knows of one fiber.
+// src/fibers/fiber_record.hpp -- the state of one fiber.
 //
-// A record stands in a slot of its scheduler's pool, so it is type-stable: a stale pointer to it,
-// in a timer or a wait queue, finds an epoch that has passed, and does nothing.
+// A record is a slot of its scheduler's pool, so it is type-stable: a stale pointer to it, in a
+// timer or a wait queue, finds an epoch that has passed, and does nothing.
 //
 // Life of a fiber
 //
-//     spawn -> fresh -> (first run: gets a stack) started -> over -> slot freed when nobody refers
-//     to it
+//     spawn -> fresh -> (first run: gets a stack) started -> ended -> (last reference) slot freed
 //
-// Who refers to it, and who waits for its end: fiber_life.hpp.
+// References, and the wait for the end: fiber_life.hpp.
 
 #pragma once
 
@@ -45,7 +44,7 @@ class scheduler_core;
 extern const waiter_operations fiber_operations;
 extern const waiter_operations native_operations;
 
-/// What few fibers have.  On the heap.
+/// State that few fibers need.  On the heap.
 class fiber_extras {
 public:
     void set_name(std::string name) noexcept {
@@ -54,12 +53,12 @@ public:
     }
     [[nodiscard]] std::string name() const {
         std::string copy;
-        copy.reserve(64);  // so that, mostly, nothing is allocated under the lock
+        copy.reserve(64);  // so that the copy rarely allocates under the lock
         const verge::detail::lock_scope hold(name_lock_);
         copy = name_;
         return copy;
     }
-    /// Calls f(name) as it stands: in the fiber itself, at the end of the program.
+    /// Calls f(name) without the lock: in the fiber itself, while the program crashes.
     template <class F>
     void with_name(F&& f) const VERGE_NO_THREAD_SAFETY_ANALYSIS {
         f(name_);
@@ -70,7 +69,7 @@ public:
         std::size_t key;
         void* value;
     };
-    std::vector<local> locals;  // in the order in which they were made; of the fiber alone
+    std::vector<local> locals;  // in the order of construction; used by the fiber alone
 
 private:
     mutable verge::detail::spin_lock name_lock_;
@@ -83,13 +82,13 @@ struct fiber_record final : waiter {
     fiber_record(const fiber_record&) = delete;
     fiber_record& operator=(const fiber_record&) = delete;
 
-    /// Makes it ready for its next life.  Nobody knows of it.
+    /// Prepares it for its next life.  No other thread knows the record.
     void reset(stack_kind on, callback&& fn) noexcept {
         kind = on;
         operations_ = on == stack_kind::native ? &native_operations : &fiber_operations;
         started = false;
         if (requests() != 0) cell_.take_away(park_cell::all_requests);
-        waits_for.store(wait_kind::nothing, std::memory_order_relaxed);  // relaxed: to show
+        waits_for.store(wait_kind::nothing, std::memory_order_relaxed);  // relaxed: for display
         own_stack = nullptr;
         std::construct_at(&function, std::move(fn));
     }
@@ -101,7 +100,7 @@ struct fiber_record final : waiter {
             std::destroy_at(&function);
         }
         delete extras_.exchange(nullptr,
-                                std::memory_order_relaxed);  // relaxed: nobody else is there
+                                std::memory_order_relaxed);  // relaxed: no other thread uses it
     }
 
     /// nullptr if it has none.
@@ -121,14 +120,14 @@ struct fiber_record final : waiter {
     stack_kind kind : 3 = stack_kind::normal;  // fixed at spawn
     bool started : 1 = false;                  // written by the worker that gives it a stack
     fiber_life life;
-    fiber_record* next = nullptr;                 // in the queue that it stands in
-    scheduler_core* core = nullptr;               // of the pool that the record is from
+    fiber_record* next = nullptr;                 // in the queue that it is in
+    scheduler_core* core = nullptr;               // the owner of the pool of this record
     stack* own_stack = nullptr;                   // from its first run to its end
     std::atomic<fiber_extras*> extras_{nullptr};  // set at spawn, or by the fiber; owned
 
     struct running_part {
         execution context;
-        std::exception_ptr error;         // what left the function; for join()
+        std::exception_ptr error;         // the exception that left the function; for join()
         verge::parker* blocks = nullptr;  // a native fiber waits by this
     };
     union {

@@ -1,3 +1,6 @@
+// src/fibers/overflow_report.cpp -- the SIGSEGV handler that names the fiber whose stack
+// overflowed.
+
 #include "fibers/overflow_report.hpp"
 
 #include "fibers/scheduler_core.hpp"
@@ -18,10 +21,9 @@ namespace os = verge::detail::os;
 namespace {
 
 constexpr std::size_t handler_stack = std::size_t{64} * 1024;
-constexpr std::size_t guard_reach =
-    std::size_t{64} * 1024;  // a large frame may jump over some pages
+constexpr std::size_t guard_reach = std::size_t{64} * 1024;  // a large frame may skip some pages
 
-struct sigaction before;  // written once, before the handler is there
+struct sigaction before;  // written once, before the handler is installed
 
 void say(const char* text, std::size_t size) noexcept {
     static_cast<void>(!os::write(STDERR_FILENO, text, size));
@@ -47,7 +49,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
             say("\n", 1);
         }
     }
-    // As if this handler had never been there: whoever was before it, or the end.
+    // Continue as if this handler did not exist: the previous handler, or the default action.
     if ((before.sa_flags & SA_SIGINFO) != 0) {
         before.sa_sigaction(signal, info, context);
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {

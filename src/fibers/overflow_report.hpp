@@ -1,8 +1,9 @@
-// src/fibers/overflow_report.hpp -- says which fiber's stack overflowed, before the program ends.
+// src/fibers/overflow_report.hpp -- reports which fiber's stack overflowed, before the program
+// ends.
 //
-// A fault on a guard page is handled on a stack of its own (sigaltstack, one a worker): the name of
-// the fiber is written to standard error, and the fault then takes its usual course, with whatever
-// handler there was before.
+// A fault on a guard page is handled on a separate stack (sigaltstack, one per worker): the name of
+// the fiber is written to standard error, and then the fault takes its usual course, with the
+// handler that was installed before.
 
 #pragma once
 

@@ -1,3 +1,5 @@
+// src/fibers/scheduler.cpp -- the public scheduler: passes its calls on to scheduler_core.
+
 #include "fibers/scheduler_core.hpp"
 #include <verge/fibers/scheduler.hpp>
 

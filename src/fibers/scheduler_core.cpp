@@ -1,3 +1,6 @@
+// src/fibers/scheduler_core.cpp -- workers' threads, spawning, records, stacks that were refused,
+// and the end of a scheduler.
+
 #include "fibers/scheduler_core.hpp"
 
 #include <verge/base/detail/assert.hpp>
@@ -35,7 +38,8 @@ scheduler::options checked(scheduler::options opts) {
 
 constinit verge::detail::spin_lock cores_lock;
 
-// Taken over a fork, as the registry's in src/base/slot_registry.cpp: a child may make a scheduler.
+// Held across a fork, as the registry's in src/base/slot_registry.cpp: a child may make a
+// scheduler.
 [[maybe_unused]] const int held_over_forks =
     ::pthread_atfork([]() VERGE_NO_THREAD_SAFETY_ANALYSIS { cores_lock.lock(); },
                      []() VERGE_NO_THREAD_SAFETY_ANALYSIS { cores_lock.unlock(); },
@@ -89,8 +93,8 @@ void* scheduler_core::thread_main(void* w) {
     return nullptr;
 }
 
-// Not under the lock, which is taken again: at its end a thread destroys its thread_local
-// variables, which may spawn, and so come to grow().
+// Releases the lock for the join and takes it again: a thread that ends destroys its thread_local
+// variables, whose destructors may spawn, and so call grow().
 void scheduler_core::join_thread(worker& w,
                                  std::unique_lock<verge::detail::thread_mutex>& hold) noexcept {
     if (w.thread == worker::thread_state_of::ended) crew_.joined();
@@ -103,7 +107,7 @@ void scheduler_core::join_thread(worker& w,
     w.thread = worker::thread_state_of::none;
 }
 
-// Two that end must not wait for each other.
+// Two workers that end must not join each other.
 bool scheduler_core::called_by_ending_worker() const noexcept {
     return std::any_of(workers.begin(), workers.end(), [](const auto& w) {
         return (w->thread == worker::thread_state_of::ended ||
@@ -123,12 +127,12 @@ void scheduler_core::start_thread(worker& w) {
     crew_.count_in();
 }
 
-// One worker more, if there may be one.  If the system refuses it, the others do the work.
+// Starts one more worker, if the limit allows it.  If the system refuses, the others do the work.
 [[gnu::noinline]] void scheduler_core::grow() noexcept {
     std::unique_lock hold(threads_lock_);
     if (grow_again_ != time_point{} && steady_source{}.now() < grow_again_) return;
     for (const auto& w : workers) {
-        if (closing() || lot.waiters() != 0) return;  // it is too late, or somebody is there by now
+        if (closing() || lot.waiters() != 0) return;  // it is too late, or a worker is idle by now
         if (w->thread == worker::thread_state_of::ended && !called_by_ending_worker()) {
             join_thread(*w, hold);
             if (closing()) return;
@@ -205,8 +209,8 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
     if (!fn) throw std::invalid_argument("verge::fibers::scheduler: an empty function");
     worker* w = worker::here();
     if (w != nullptr && &w->core() != this) w = nullptr;
-    // A fiber that spawns is unfinished itself; another thread must be counted before it looks, or
-    // stop() would find all finished while it is at it.
+    // A fiber that spawns is unfinished itself; another thread must be counted before it checks, or
+    // stop() would find all fibers finished during the spawn.
     outside_count counted(w == nullptr ? this : nullptr);
     if (fibers_.closed()) {
         throw std::system_error(std::make_error_code(std::errc::operation_canceled),
@@ -238,7 +242,7 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
     if (w != nullptr) w->counts.spawn_one();
     counted.keep();
     r->life.begin(joinable);
-    if (fibers_.closed()) {  // stop() may have looked before that
+    if (fibers_.closed()) {  // stop() may have visited the record before begin()
         r->request(waiter::stop_request);
         if (fiber_extras* const told = r->extras()) told->stop.request_stop();
     }
@@ -260,7 +264,7 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
         w->queue.push(r);
         w->has_deferred_wakeup = true;
     } else {
-        // make_ready() signals for all that this worker owes to its own scheduler.
+        // make_ready() also wakes for the batched spawns on this worker's own scheduler.
         if (std::exchange(w->has_deferred_wakeup, false)) flush_outside_wakeups();
         w->make_ready(*r);
     }
@@ -279,8 +283,8 @@ void scheduler_core::flush() noexcept {
 
 namespace {
 
-// One of the fibers that this thread has spawned batched for a scheduler that it is no worker of.
-// A reference to it keeps the core until the signal is delivered.
+// One of the fibers that this thread has spawned batched on a scheduler that it is not a worker of.
+// A reference to it keeps the core alive until the wake-up is delivered.
 constinit thread_local fiber_record* deferred = nullptr;
 
 struct flush_at_exit {
@@ -326,8 +330,8 @@ void scheduler_core::make_ready(fiber_record& r) noexcept {
 // ---- stacks that the kernel refused ------------------------------------------------------------
 
 void scheduler_core::no_stack_for(fiber_record& r) noexcept {
-    stacks_refused_.fetch_add(1, std::memory_order_relaxed);         // relaxed: a number to show
-    r.waits_for.store(wait_kind::stack, std::memory_order_relaxed);  // relaxed: something to show
+    stacks_refused_.fetch_add(1, std::memory_order_relaxed);         // relaxed: for statistics
+    r.waits_for.store(wait_kind::stack, std::memory_order_relaxed);  // relaxed: for display
     const time_point next = deadline_after(steady_source{}.now(), stack_pause);
     bool first = false;
     {
@@ -342,9 +346,9 @@ void scheduler_core::no_stack_for(fiber_record& r) noexcept {
         starved_size_.store(count, std::memory_order_relaxed);
     }
     if (!first) return;
-    // Who sleeps may keep free stacks, and does not know that it is to try again: it wakes, or sees
-    // it after its prepare().  If nobody sleeps, and this worker goes on to a fiber that never
-    // stops, one worker more tries.
+    // A worker that sleeps may hold free stacks, and has to retry: it wakes, or sees the request
+    // after its prepare().  If none sleeps, and this worker continues with a fiber that never
+    // waits, a new worker retries.
     lot.notify_all();
     announce();
 }
@@ -365,13 +369,13 @@ bool scheduler_core::is_starved(stack_kind kind) noexcept {
 }
 
 time_point scheduler_core::next_stack_try() const noexcept {
-    // relaxed: one try too early or too late.
+    // relaxed: a stale value makes one retry too early or too late.
     return time_point(duration(next_stack_try_.load(std::memory_order_relaxed)));
 }
 
 bool scheduler_core::may_try_for_stacks() noexcept {
     const time_point now = steady_source{}.now();
-    // relaxed, twice: a number; who changes it tries.
+    // relaxed, twice: a number; the worker that changes it retries.
     duration::rep planned = next_stack_try_.load(std::memory_order_relaxed);
     if (now < time_point(duration(planned))) return false;
     return next_stack_try_.compare_exchange_strong(
@@ -422,7 +426,7 @@ void scheduler_core::release(fiber_record& r) noexcept {
     free_records(one);
 }
 
-// The fiber with this id, if it is not over.
+// The fiber with this id, if it has not ended.
 fiber_ref scheduler_core::pin(fiber_id id) noexcept {
     const verge::detail::lock_scope hold(records_lock_);
     fiber_record* const r = records_.find(id.value());
@@ -431,7 +435,7 @@ fiber_ref scheduler_core::pin(fiber_id id) noexcept {
 
 void scheduler_core::report(std::exception_ptr error) noexcept {
     if (!options.on_exception) {
-        // So that what() is printed.
+        // Terminates with what() printed.
         [&]() noexcept { std::rethrow_exception(error); }();
     }
     options.on_exception(std::move(error));
@@ -439,13 +443,13 @@ void scheduler_core::report(std::exception_ptr error) noexcept {
 
 // ---- the end -----------------------------------------------------------------------------------
 
-// Throws, in a fiber that has a deadline, if no timer can be had.
+// Throws, in a fiber with a deadline, if the timer thread refuses a timer.
 bool scheduler_core::wait_for_all(time_point deadline) {
-    announce();  // a thread may owe it
+    announce();  // for batched spawns that were not flushed
     return fibers_.wait(workers, deadline);
 }
 
-// Calls f for some records in use, under the lock.  False at the end of them.
+// Calls f for some records in use, under the lock.  False at the end.
 template <class F>
 bool scheduler_core::visit_records(record_pool::cursor& at, F&& f) const {
     const verge::detail::lock_scope hold(records_lock_);
@@ -457,7 +461,7 @@ bool scheduler_core::visit_records(record_pool::cursor& at, F&& f) const {
     return true;
 }
 
-// Pins some, then asks them outside the lock.
+// Pins some, then calls f for them outside the lock.
 template <class F>
 void scheduler_core::for_each_unfinished(F&& f) const {
     record_pool::cursor at;
@@ -475,7 +479,7 @@ void scheduler_core::for_each_unfinished(F&& f) const {
 }
 
 std::vector<fiber_info> scheduler_core::stop(time_point deadline) {
-    fibers_.close();  // before the look at the records
+    fibers_.close();  // before the records are visited
     for_each_unfinished([](const fiber_ref& each) { each.request_stop(); });
     if (wait_for_all(deadline)) return {};
     return living();
@@ -485,7 +489,7 @@ std::vector<fiber_info> scheduler_core::living() const {
     std::vector<fiber_info> all;
     for_each_unfinished([&](const fiber_ref& each) {
         const fiber_extras* const extras = each.get()->extras();
-        // relaxed: something to show.
+        // relaxed: for display.
         all.push_back({each.id(), extras != nullptr ? extras->name() : std::string(),
                        each.get()->waits_for.load(std::memory_order_relaxed)});
     });
@@ -507,16 +511,16 @@ void scheduler_core::shut_down() noexcept {
 }
 
 void scheduler_core::end_threads() noexcept {
-    closing_.store(true, std::memory_order_seq_cst);  // seq_cst: before the workers' last look
+    closing_.store(true, std::memory_order_seq_cst);  // seq_cst: before the workers' last check
     lot.notify_all();
-    std::unique_lock hold(threads_lock_);  // after this nobody grows or ends, or begins to join
+    std::unique_lock hold(threads_lock_);  // after this no worker starts, ends, or begins to join
     for (const auto& w : workers) {
         if (w->thread == worker::thread_state_of::running ||
             w->thread == worker::thread_state_of::ended) {
             join_thread(*w, hold);
         }
     }
-    while (joining_ != 0) {  // somebody who has begun before
+    while (joining_ != 0) {  // by a worker that began before
         hold.unlock();
         verge::detail::os::sched_yield();
         hold.lock();
@@ -524,7 +528,7 @@ void scheduler_core::end_threads() noexcept {
     hold.unlock();
     for (const auto& w : workers) {
         while (w->remote.in_use())
-            verge::detail::os::sched_yield();  // a thread is just leaving
+            verge::detail::os::sched_yield();  // a thread is about to end
     }
 }
 
@@ -535,7 +539,7 @@ void scheduler_core::trim() noexcept {
 
 scheduler::statistics scheduler_core::stats() const {
     scheduler::statistics all;
-    // relaxed, all of them: numbers to show.
+    // relaxed, all of them: for statistics.
     for (const auto& w : workers) {
         all.spawned += w->counts.spawned();
         all.finished += w->counts.finished();
@@ -558,7 +562,7 @@ scheduler::statistics scheduler_core::stats() const {
     const auto count = [&](const fiber_record& r) {
         if (!r.life.seems_unfinished()) return;
         ++all.live;
-        // relaxed: something to show.
+        // relaxed: for display.
         const wait_kind waits_for = r.waits_for.load(std::memory_order_relaxed);
         if (waits_for == wait_kind::stack) ++all.starved;
         switch (state_of(waits_for)) {

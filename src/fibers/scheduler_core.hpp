@@ -1,4 +1,4 @@
-// src/fibers/scheduler_core.hpp -- what the workers of one scheduler share.
+// src/fibers/scheduler_core.hpp -- the state that the workers of one scheduler share.
 
 #pragma once
 
@@ -26,24 +26,24 @@ public:
     scheduler_core(const scheduler_core&) = delete;
     scheduler_core& operator=(const scheduler_core&) = delete;
 
-    /// Ends a scheduler: waits for all fibers, then for the workers.  The core lives on while
-    /// handles refer to fibers of it.
+    /// Ends a scheduler: waits for all fibers, then for the workers.  The core stays alive while
+    /// handles refer to its fibers.
     void shut_down() noexcept;
 
     // ---- spawning -------------------------------------------------------------------------------
     fiber_record* spawn(spawn_mode mode, callback&& fn, const spawn_options& opts,
                         std::stop_source&& stop, bool joinable);
     void flush() noexcept;
-    /// The signals that this thread owes to schedulers that it is no worker of.
+    /// Delivers the deferred wake-ups of this thread for schedulers that it is not a worker of.
     static void flush_outside_wakeups() noexcept;
 
     /// Puts a fiber that is ready into a queue, and wakes a worker for it.
     void make_ready(fiber_record& r) noexcept;
 
-    /// Wakes a worker, or makes one, for work that was just published.
+    /// Wakes a worker, or starts one, for work that was just published.
     void announce() noexcept {
         if (lot.notify()) {
-            wake_signals_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number to show
+            wake_signals_.fetch_add(1, std::memory_order_relaxed);  // relaxed: for statistics
             return;
         }
         if (lot.waiters() != 0) return;
@@ -66,16 +66,16 @@ public:
         return closing_.load(std::memory_order_seq_cst);  // seq_cst: after the lot's prepare()
     }
     [[nodiscard]] bool may_end(unsigned index) noexcept;
-    /// Threads of workers that were let go are joined by the next worker that has nothing to do:
-    /// it looks for them as for work.
+    /// Threads of workers that have ended are joined by the next idle worker, which checks for them
+    /// as for work.
     [[nodiscard]] bool threads_to_join() const noexcept { return crew_.any_ended(); }
     void join_ended() noexcept;
-    /// Tells who waits for the end of all fibers, if that is it.
+    /// Wakes the waiters for the end of all fibers, if all have ended.
     void worker_is_idle() noexcept { fibers_.look(workers); }
 
-    // Fibers that the kernel refused a stack wait here until a worker gives them one: one that was
-    // given back, or one that the kernel has after all.  It is asked again every stack_pause, by
-    // whichever worker comes first: between two fibers, or from its sleep.
+    // Fibers for which the kernel refused a stack wait here until a worker gives them one: a stack
+    // that was given back, or a new one.  Allocation is retried every stack_pause, by the first
+    // worker that is between two fibers or wakes from its sleep.
     void no_stack_for(fiber_record& r) noexcept;
     [[nodiscard]] fiber_record* next_starved(stack_kind kind) noexcept;  // nullptr: none
     [[nodiscard]] bool any_starved() const noexcept {
@@ -83,7 +83,8 @@ public:
     }
     [[nodiscard]] bool is_starved(stack_kind kind) noexcept;
     [[nodiscard]] time_point next_stack_try() const noexcept;
-    [[nodiscard]] bool may_try_for_stacks() noexcept;  // true: now, and no other worker does
+    // True: the caller retries now, and no other worker does.
+    [[nodiscard]] bool may_try_for_stacks() noexcept;
 
     void report(std::exception_ptr error) noexcept;
     void one_finished() noexcept;
@@ -103,7 +104,7 @@ public:
 private:
     ~scheduler_core();
 
-    // Counts a spawn by a thread that is no worker, until it fails.
+    // Counts a spawn by a thread that is not a worker; undone if the spawn fails.
     class outside_count {
     public:
         explicit outside_count(scheduler_core* of) noexcept;
@@ -140,22 +141,22 @@ private:
     mutable verge::detail::spin_lock records_lock_;
     record_pool records_ VERGE_GUARDED_BY(records_lock_);
     bool orphaned_ VERGE_GUARDED_BY(records_lock_) =
-        false;  // the scheduler is gone, handles are not
+        false;  // the scheduler is destroyed, handles remain
 
     mutable verge::detail::thread_mutex threads_lock_;
-    crew crew_;  // who has a thread; written under threads_lock_
+    crew crew_;  // which workers have a thread; written under threads_lock_
     // Under threads_lock_.
-    std::size_t joining_ = 0;  // threads that are just being joined
+    std::size_t joining_ = 0;  // threads that are being joined
     std::uint64_t workers_refused_ = 0;
     time_point grow_again_{};  // the system refused a thread: not before this
     static constexpr duration growth_pause = std::chrono::milliseconds(100);
 
-    std::atomic<std::uint64_t> wake_signals_{0};  // by who makes work ready
+    std::atomic<std::uint64_t> wake_signals_{0};  // written by threads that make work ready
     std::atomic<std::size_t> unfinished_{0};      // counted only if there is a limit
-    std::atomic<bool> closing_{false};            // workers are to end
-    census fibers_;                               // whether new ones are refused, and all over
+    std::atomic<bool> closing_{false};            // workers have to end
+    census fibers_;  // whether new ones are refused, and all have ended
 
-    // Fibers that the kernel has no stack for, by kind.
+    // Fibers without a stack, by kind.
     static constexpr duration stack_pause = std::chrono::milliseconds(10);
     verge::detail::spin_lock starved_lock_;
     task_list<fiber_record> starved_[3] VERGE_GUARDED_BY(starved_lock_);

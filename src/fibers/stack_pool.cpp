@@ -1,3 +1,6 @@
+// src/fibers/stack_pool.cpp -- maps regions, carves guarded stacks out of them, and returns their
+// memory.
+
 #include <verge/base/detail/annotate.hpp>
 #include <verge/base/detail/assert.hpp>
 #include <verge/base/detail/kernel.hpp>
@@ -54,7 +57,7 @@ void* map(std::size_t bytes) noexcept {
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 }
 
-// False if it cannot be done for many ranges at once.
+// False if the kernel does not accept many ranges at once.
 bool advise_all(const iovec* ranges, std::size_t count, int advice) noexcept {
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < count; ++i)
@@ -69,7 +72,7 @@ bool advise_all(const iovec* ranges, std::size_t count, int advice) noexcept {
 struct stack_pool::region {
     region* next;
     std::size_t bytes;   // of the mapping
-    std::size_t slots;   // that fit
+    std::size_t slots;   // that fit into it
     std::size_t carved;  // so far, under the pool's lock; the others are untouched
     std::byte* first;    // guard
 
@@ -92,9 +95,9 @@ stack_pool::~stack_pool() {
         unmap(std::exchange(regions_, regions_->next));
 }
 
-// Which guard this kernel has.  If it refuses a page to try with, take() will find out.  Some that
-// only look like a kernel (qemu-user) take any advice and do nothing: there, a page with a guard
-// can be read in.
+// Which guard this kernel supports.  If it refuses a page for the test, take() finds out later.
+// Emulators (qemu-user) accept any advice and ignore it: there, a page with a guard can be
+// populated.
 guard_kind stack_pool::probe() const noexcept {
     void* const page = map(page_);
     if (page == MAP_FAILED) return guard_kind::madvise;
@@ -145,7 +148,7 @@ void stack_pool::hand_out(stack& s) noexcept {
     ++stats_.in_use;
 }
 
-// A stack for which there was none free, unless one came back meanwhile.
+// Makes a stack, unless one was given back meanwhile.
 stack_pool::taking stack_pool::make() noexcept {
     for (;;) {
         stack* s = nullptr;
@@ -158,7 +161,7 @@ stack_pool::taking stack_pool::make() noexcept {
                 return {nullptr, stack_result::limit};
             }
             s = unguarded_.empty() ? carve() : unguarded_.pop();
-            if (s != nullptr) ++stats_.made;  // now: others must not pass the limit meanwhile
+            if (s != nullptr) ++stats_.made;  // now, so that other threads do not exceed the limit
         }
         if (s != nullptr) {
             const bool guarded = install_guard(s->low - (stride_ - size_));
@@ -205,7 +208,7 @@ bool stack_pool::install_guard(std::byte* low) noexcept {
     if (kind == guard_kind::madvise) {
         if (os::madvise(low, page_, guard_install) == 0) return true;
         if (errno != EINVAL) return false;
-        // The kernel does not know it, or memory is locked now (mlockall).
+        // The kernel does not support it, or memory is locked now (mlockall).
         const lock_scope hold(lock_);
         stats_.guard = guard_kind::mprotect;
     }
@@ -220,10 +223,10 @@ bool stack_pool::grow() noexcept {
     {
         const lock_scope hold(lock_);
         slots = std::min(next_slots_, max_stacks_ - std::min(stats_.made, max_stacks_));
-        if (slots == 0) return true;  // the limit: make() sees it
+        if (slots == 0) return true;  // the limit: make() checks it
     }
     region* made = nullptr;
-    // Less may be had where more is refused: a limit on address space, or strict overcommit.
+    // A smaller region may succeed: a limit on address space, or strict overcommit.
     for (; slots > 0 && made == nullptr; slots /= 2)
         made = map_region(slots);
     if (made == nullptr) return false;
@@ -246,7 +249,8 @@ stack_pool::region* stack_pool::map_region(std::size_t slots) noexcept {
     const std::size_t bytes = objects + slots * stride_;
     void* const memory = map(bytes);
     if (memory == MAP_FAILED) return nullptr;
-    // A huge page would make a shallow stack cost 2 MiB.  Kernels without them refuse: no harm.
+    // A huge page would make a shallow stack cost 2 MiB.  Kernels without them refuse this:
+    // harmless.
     os::madvise(memory, bytes, MADV_NOHUGEPAGE);
     return ::new (memory) region{.next = nullptr,
                                  .bytes = bytes,
@@ -260,7 +264,7 @@ void stack_pool::unmap(region* r) noexcept {
         verge::detail::deregister_stack(r->stacks()[i].valgrind_);
     const std::size_t bytes = r->bytes;
     if (os::munmap(r, bytes) == 0) return;
-    // It would split a mapping, and there are as many as may be: part with the pages at least.
+    // It would split a mapping, and the process is at vm.max_map_count: free the pages at least.
     os::madvise(r, bytes, MADV_DONTNEED);
 }
 
@@ -275,7 +279,7 @@ void stack_pool::give_back(stack* s) noexcept {
 void stack_pool::give_back(stack_list& from, std::size_t count) noexcept {
     stack_list surplus;
     if constexpr (verge::detail::has_asan || verge::detail::asks_valgrind) {
-        // What the frames of its last user left poisoned.
+        // Frames of its last user may have left redzones poisoned.
         stack_list clean;
         for (std::size_t n = std::min(count, from.size()); n > 0; --n)
             clean.push(from.pop());
@@ -312,7 +316,7 @@ void stack_pool::give_back(stack_list& from, std::size_t count) noexcept {
     }
 }
 
-// Gives the pages of some to the system; their guards stay.  Locked memory (mlock) stays as well.
+// Returns the pages of some to the system; their guards stay.  Locked memory (mlock) stays as well.
 void stack_pool::release(stack_list& some, stack_list& released) noexcept {
     iovec ranges[64];
     std::size_t count = 0;
@@ -345,8 +349,8 @@ void stack_pool::trim() noexcept {
     }
     while (idle != nullptr)
         unmap(std::exchange(idle, idle->next));
-    // Some at a time, as if they were in use: whoever meets the limit meanwhile misses these at
-    // most.
+    // A few at a time, which count as in use meanwhile: a take() that reaches the limit misses
+    // these at most.
     while (rounds > 0) {
         stack_list some;
         {

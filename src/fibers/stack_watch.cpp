@@ -1,3 +1,5 @@
+// src/fibers/stack_watch.cpp -- the calls of ASan and TSan around a stack switch.
+
 #include <verge/fibers/detail/stack_watch.hpp>
 
 namespace verge::fibers::detail {
@@ -31,7 +33,7 @@ void stack_watch<true>::prepare(std::byte* low, std::byte* top) noexcept {
 
 void stack_watch<true>::arrive() noexcept {
     if constexpr (has_asan) __sanitizer_finish_switch_fiber(fake_, &from_->low_, &from_->size_);
-    // Now, and not when the object goes: g++ 12's TSan has room for 8,128 contexts.
+    // Now, and not in the destructor: g++ 12's TSan has room for 8,128 contexts.
     if (from_->over_) from_->forget();
 }
 

@@ -1,11 +1,12 @@
-// The stack switch for aarch64 (AAPCS64).
+// src/fibers/switch_aarch64.cpp -- the stack switch for aarch64 (AAPCS64).
 //
 // A suspended stack, from its saved pointer upwards, 8 bytes each:
 //     x19 x20  x21 x22  x23 x24  x25 x26  x27 x28  x29 x30  d8 d9  d10 d11  d12 d13  d14 d15
-// x30 is the address to go on at.  See switch_x86_64.cpp for the first frame.
+// x30 is the address to continue at.  See switch_x86_64.cpp for the first frame.
 //
-// It ends in `ret`: with branch target identification (BTI) a jump may only lead to a marked place,
-// and what follows a call is none.  A return address that is signed (PAC) is its caller's affair.
+// It ends in `ret`: with branch target identification (BTI) an indirect jump may only reach a
+// marked instruction, and the one after a call is not marked.  A signed return address (PAC) is
+// checked by the function that signed it.
 
 #include <verge/fibers/detail/execution.hpp>
 

@@ -1,5 +1,7 @@
-// The stack switch for other processors: Boost.Context's fcontext.  Unlike our own it keeps the
-// floating-point control words as well.  -DVERGE_FIBER_BOOST_CONTEXT=ON takes it anywhere.
+// src/fibers/switch_boost.cpp -- the stack switch for other processors: Boost.Context's fcontext.
+//
+// Unlike our own it also saves the floating-point control words.  -DVERGE_FIBER_BOOST_CONTEXT=ON
+// selects it on any processor.
 
 #include <verge/fibers/detail/execution.hpp>
 
@@ -19,7 +21,7 @@ struct first_call {
     execution* self;
 };
 
-// Who was left is told by whoever arrives: only there is its pointer known.
+// Stores the pointer of the stack that was left; only the target of the switch knows it.
 void store(const fcontext::transfer_t& left) noexcept {
     *static_cast<void**>(left.data) = left.fctx;
 }

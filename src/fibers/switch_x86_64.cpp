@@ -1,7 +1,9 @@
-// The first frame of a stack for x86-64 (System V ABI).  The switch: detail/switch_stack.hpp.
+// src/fibers/switch_x86_64.cpp -- the first frame of a stack for x86-64 (System V ABI).
 //
-// A new stack "goes on" in verge_fiber_first_frame, which finds the arguments on the stack and in
-// rbx. For unwinders that frame has no caller (rip is undefined), and for those that follow rbp it
+// The switch itself is inlined: verge/fibers/detail/switch_stack.hpp.
+//
+// A new stack continues in verge_fiber_first_frame, which finds the arguments on the stack and in
+// rbx.  For unwinders that frame has no caller (rip is undefined); for those that follow rbp, rbp
 // is 0.
 
 #include <verge/fibers/detail/execution.hpp>
@@ -58,8 +60,8 @@ struct new_stack {
 
 void* make_stack(std::byte*, std::byte* top, execution::entry fn, void* argument,
                  execution& self) noexcept {
-    // The first frame begins at an address divisible by 16: its call then enters begin() as the ABI
-    // has it.
+    // The first frame begins at an address divisible by 16: its call then enters begin() with the
+    // alignment that the ABI requires.
     std::byte* const end = top - reinterpret_cast<std::uintptr_t>(top) % 16;
     return ::new (static_cast<void*>(end - sizeof(new_stack)))
         new_stack{.rip = &verge_fiber_first_frame,

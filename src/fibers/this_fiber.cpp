@@ -1,3 +1,5 @@
+// src/fibers/this_fiber.cpp -- sleep, yield, exit and fiber-local variables.
+
 #include "fibers/fiber_record.hpp"
 #include "fibers/scheduler_core.hpp"
 #include "fibers/worker.hpp"
@@ -25,7 +27,7 @@ fiber_record* current_fiber() noexcept {
 constinit verge::detail::thread_mutex keys_lock;
 
 // Under keys_lock; nullptr: free.  Never destroyed: fibers, and fiber_locals that are global
-// variables, may be there at the end of the program.
+// variables, may exist when the program exits.
 std::vector<local_destructor>& keys() {
     static auto& all = *new std::vector<local_destructor>;
     return all;
@@ -95,15 +97,16 @@ void yield() noexcept {
 
 namespace {
 
-// The rest of a sleep that was asked to end a little early, so that waking is over in time.  False
-// if somebody wants it to end before that.
+// Busy-waits for the rest of a sleep whose timer was set early by the learned wake-up latency.
+// False if the fiber was interrupted or stopped.
 bool wait_awake(const waiter& self, time_point asked, time_point deadline) noexcept {
     time_point now = steady_source{}.now();
     detail::worker::slept(now - asked);
     while (now < deadline) {
         if (self.requests() != 0) return false;
         yield();
-        // Half a microsecond: a worker counts its picks to find out whether another is stuck.
+        // Half a microsecond between two picks: workers use the number of picks as a measure of
+        // time when they check whether another worker is stalled.
         for (int i = 0; i < 8; ++i)
             verge::detail::spin_platform::pause();
         now = steady_source{}.now();

@@ -1,3 +1,5 @@
+// src/fibers/wait_fd.cpp -- the poller thread of all fibers, and a wait for a set of events.
+
 #include "fibers/fiber_record.hpp"
 #include <verge/base/detail/kernel.hpp>
 #include <verge/base/detail/os_thread.hpp>
@@ -22,7 +24,7 @@ using verge::detail::os_thread;
 using verge::detail::thread_mutex;
 
 // The reactor of all fibers, and its thread.  Never destroyed: fibers may wait when the program
-// ends.
+// exits.
 class fd_poller {
 public:
     fd_poller() { os_thread(&thread_main, this, {.name = "verge-fd"}).detach(); }
@@ -32,7 +34,7 @@ public:
         return one;
     }
 
-    // A descriptor stays registered while somebody waits for it.
+    // A descriptor stays registered while a fiber waits for it.
     class registration {
     public:
         registration(fd_poller& of, int fd) : of_(of), fd_(fd) {
@@ -53,7 +55,8 @@ public:
             if (--at->second.users > 0) return;
             of_.reactor_.remove(at->second.descriptor);
             of_.entries_.erase(at);
-            // The reactor frees what was removed when its wait() returns, which no event may do.
+            // The reactor frees removed descriptors when its wait() returns, which may take long if
+            // there are no events.
             if (++of_.removed_ % removed_at_most == 0) of_.reactor_.interrupt();
         }
         registration(const registration&) = delete;
@@ -70,7 +73,8 @@ public:
     [[nodiscard]] reactor& waits() noexcept { return reactor_; }
 
 private:
-    static constexpr std::uint64_t removed_at_most = 64;  // and not yet freed, or about so many
+    // Descriptors that are removed and not yet freed, approximately.
+    static constexpr std::uint64_t removed_at_most = 64;
 
     struct entry {
         reactor::descriptor* descriptor = nullptr;
@@ -90,7 +94,7 @@ private:
 
 constexpr fd_event all_events[] = {fd_event::read, fd_event::write, fd_event::error};
 
-// Those of `asked` that are there at this moment.  Nullopt for a descriptor that is none.
+// The events of `asked` that are ready now.  Nullopt if `fd` is not open.
 std::optional<fd_events> look(int fd, fd_events asked) noexcept {
     constexpr short wanted[] = {POLLIN | POLLRDHUP, POLLOUT, POLLPRI};
     pollfd poll{fd, 0, 0};
@@ -110,9 +114,9 @@ std::optional<fd_events> look(int fd, fd_events asked) noexcept {
     return came;
 }
 
-// One wait for a set of events: an operation for each.  On the stack of who waits, who takes all of
-// them back before it returns: each is cancelled, or its bit of over_ is set, which is the last
-// thing that is done with it.  tests/model/fiber_handover_model.cpp explores this source.
+// One wait for a set of events: an operation for each.  On the stack of the waiter, which takes all
+// of them back before it returns: each is cancelled, or its bit of over_ is set, which is the last
+// access to it.  tests/model/fiber_handover_model.cpp explores this source.
 class set_wait {
 public:
     set_wait(reactor& at, reactor::descriptor& of, fd_events asked) noexcept
@@ -130,10 +134,10 @@ public:
     [[nodiscard]] bool any_over() const noexcept {
         return over_.load(std::memory_order_relaxed) != 0;  // relaxed: take_back() orders it
     }
-    // Returns why, unless an operation is over.
+    // Returns why the wait ended; `changed` if an operation has finished.
     wait_result wait(time_point deadline) { return verge::wait(over_, 0, deadline); }
 
-    // All operations are over after this.  Returns what came.
+    // Ends all operations.  Returns the events that arrived.
     fd_events take_back() noexcept {
         fd_events came;
         for (part& each : parts_) {
@@ -149,7 +153,7 @@ private:
     struct part final : fd_operation {
         explicit part(fd_event e) noexcept : fd_operation(&attempt_it, &finish_it), event(e) {}
 
-        // Looks for the whole set: who is woken by one event is told of the others.
+        // Checks the whole set, so that a waiter woken by one event also gets the others.
         static bool attempt_it(fd_operation& self) {
             auto& own = static_cast<part&>(self);
             const set_wait& wait = *own.of;
@@ -159,8 +163,8 @@ private:
         static void finish_it(fd_operation& self, std::error_code, void*) {
             const auto& own = static_cast<part&>(self);
             std::atomic<std::uint32_t>& over = own.of->over_;
-            // release: the last look at this operation; pairs with wait_for_the_end_of(), whose
-            // caller may be gone after this: notify looks at the address only.
+            // release: the last access to this operation; pairs with wait_for_the_end_of(), whose
+            // caller may return after this: notify uses the address only.
             over.fetch_or(own.bit(), std::memory_order_release);
             notify_one(over);
         }
@@ -173,7 +177,7 @@ private:
         set_wait* of = nullptr;  // from its start to when it is taken back
     };
 
-    // It is over, or whoever has taken it from the reactor is about to say so.
+    // It has finished, or the thread that took it from the reactor is about to set its bit.
     void wait_for_the_end_of(const part& one) noexcept {
         for (;;) {
             // acquire: pairs with finish_it().
@@ -190,7 +194,7 @@ private:
     part parts_[3] = {part(fd_event::read), part(fd_event::write), part(fd_event::error)};
 };
 
-// Throws for a descriptor that is none.
+// Throws if `fd` is not open.
 fd_events ready_now(int fd, fd_events asked) {
     const std::optional<fd_events> came = look(fd, asked);
     if (!came) {
@@ -236,7 +240,8 @@ fd_outcome wait_for_fd(int fd, fd_events asked, time_point deadline) {
         }
     }
     const fd_events came = waiting.take_back();
-    // What came at the last moment is told; but not instead of an interrupt, which is used up.
+    // Events that arrived at the last moment are reported instead of a time-out; but not instead of
+    // an interrupt, which has been consumed.
     if (ended == fd_result::timed_out && !came.empty()) ended = fd_result::ready;
     return {ended, ended == fd_result::ready ? came : fd_events{}};
 }

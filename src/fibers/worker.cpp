@@ -1,3 +1,6 @@
+// src/fibers/worker.cpp -- a worker's loop: finding work, switching to fibers, their start and
+// their end.
+
 #include "fibers/worker.hpp"
 
 #include "fibers/overflow_report.hpp"
@@ -13,13 +16,13 @@ namespace verge::fibers::detail {
 
 namespace {
 
-// How much earlier sleeps are asked to end, in nanoseconds, as the worker learned it that did so
-// last: waking takes as long for the next worker of this process.
+// How much earlier the timers of sleeps are set, in nanoseconds, as the last worker to update it
+// has learned: a start value for new workers, whose wake-up latency is about the same.
 std::atomic<duration::rep> lead_of_others{0};
 
 // One writer: a load and a store need no lock prefix.
 void add_one(std::atomic<std::uint64_t>& to) noexcept {
-    // relaxed, twice: a number to show.
+    // relaxed, twice: for statistics.
     to.store(to.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
@@ -53,10 +56,10 @@ void worker::run() noexcept {
     install(this);
     const overflow_report report(core_.options.name_overflows);
     here_ = thread_state();
-    // The worker may have had a thread before, whose context the tools know own_ by.
+    // The worker may have had another thread before, whose sanitizer context own_ holds.
     std::destroy_at(&own_);
     std::construct_at(&own_);
-    // The first as a searcher: it was started for what is ready, and there may be more.
+    // It starts as a searcher: it was started for a ready fiber, and there may be more.
     for (fiber_record* r = find_work(); r != nullptr;) {
         execute(*r);
         r = std::exchange(native_next_, nullptr);
@@ -77,7 +80,7 @@ void worker::execute(fiber_record& r) noexcept {
     settle();
 }
 
-// On the worker's own stack, to its end: its waits block this thread.
+// Runs a native fiber on the worker's own stack, to its end: its waits block this thread.
 void worker::run_native(fiber_record& r) noexcept {
     callback fn(std::move(r.function));
     std::destroy_at(&r.function);
@@ -92,7 +95,7 @@ void worker::run_native(fiber_record& r) noexcept {
     end_of(r);
 }
 
-// The oldest of what is ready here; now and then of what others have sent.
+// The oldest ready fiber of this worker; every remote_turn picks, one from the remote queue.
 fiber_record* worker::next_ready() noexcept {
     if (--picks_left_ == 0) [[unlikely]] {
         picks_left_ = remote_turn;
@@ -111,13 +114,13 @@ fiber_record* worker::take_remote(worker& from) noexcept {
     fiber_record* const first = taken.pop();
     if (!taken.empty()) {
         queue.push_all(taken);
-        core_.announce();  // they were out of sight of those who searched
+        core_.announce();  // searching workers could not see them
     }
     return first;
 }
 
-// A worker that has not switched between two looks is stuck in a long fiber.  With all others busy
-// nobody searches, so now and then a busy one takes some of what stands in its queues.
+// A worker that has not switched between two checks is stalled in a long fiber.  If all others are
+// busy none of them searches, so a busy worker periodically takes some of the fibers in its queue.
 [[gnu::noinline]] void worker::steal_from_stalled() noexcept {
     constexpr std::size_t at_once = 16;
     const std::size_t turn = turns_++;
@@ -139,7 +142,7 @@ fiber_record* worker::take_remote(worker& from) noexcept {
     if (steals) add_one(stolen);
     if (taken.empty()) return;
     queue.push_all(taken);
-    core_.announce();  // they were out of sight of those who searched
+    core_.announce();  // searching workers could not see them
 }
 
 fiber_record* worker::search_all_queues() noexcept {
@@ -157,7 +160,7 @@ fiber_record* worker::search_all_queues() noexcept {
     return nullptr;
 }
 
-// Searches, then sleeps, until there is something to do.  nullptr: the thread is to end.
+// Searches, then sleeps, until there is work.  nullptr: the thread has to end.
 fiber_record* worker::find_work() noexcept {
     parking_lot& lot = core_.lot;
     const auto found = [&](fiber_record* r) {
@@ -168,14 +171,14 @@ fiber_record* worker::find_work() noexcept {
     lot.start_searching();
     if (fiber_record* const r = search_all_queues()) return found(r);
     if (core_.options.spin != 0) {
-        core_.worker_is_idle();  // who waits for that does not wait for the spinning too
+        core_.worker_is_idle();  // before it spins: stop() need not wait for that
         for (unsigned i = 0; i < core_.options.spin && !core_.closing(); ++i) {
             if (core_.any_starved()) [[unlikely]]
                 retry_stack_allocation();
             if (fiber_record* const r = search_all_queues()) return found(r);
         }
     }
-    time_point let_go = never;  // what wakes it for nothing does not put this off
+    time_point let_go = never;  // spurious wake-ups do not postpone it
     for (;;) {
         lot.stop_searching();
         core_.worker_is_idle();
@@ -192,7 +195,7 @@ fiber_record* worker::find_work() noexcept {
                 let_go = deadline_after(steady_source{}.now(), core_.options.idle);
             }
             time_point until = let_go;
-            // Who could try for stacks does not end: the others may be stuck.
+            // A worker that could retry stack allocation does not end: the others may be stalled.
             const bool tries = core_.any_starved();
             if (tries) until = core_.next_stack_try();
             add_one(parks);
@@ -206,14 +209,14 @@ fiber_record* worker::find_work() noexcept {
             return nullptr;
         }
         if (in_time) continue;
-        if (core_.may_end(index_)) return nullptr;  // which has stopped searching
+        if (core_.may_end(index_)) return nullptr;  // it has stopped searching
         let_go = never;
     }
 }
 
 // ---- switching ---------------------------------------------------------------------------------
 
-// Where to go from a fiber that stops running: to the next one that is ready, or to the own stack.
+// Where to switch from a fiber that stops running: the next ready one, or the worker's own stack.
 execution& worker::pick_target() noexcept {
     for (;;) {
         fiber_record* const next = next_ready();
@@ -231,7 +234,7 @@ execution& worker::pick_target() noexcept {
 }
 
 void worker::leave(fiber_record& self, after what, fiber_record* next) noexcept {
-    // Who waits lets nobody wait for what he has put off.
+    // A fiber that waits must not delay its batched spawns.
     if (has_deferred_wakeup) core_.flush();
     left_ = &self;
     after_ = what;
@@ -276,7 +279,7 @@ bool worker::yield() noexcept {
     worker* const w = here();
     if (w == nullptr || !w->runs_a_stack()) return;
     w->lead_.woke(late);
-    // relaxed: a number for who comes later.
+    // relaxed: a start value for later workers.
     lead_of_others.store(w->lead_.lead().count(), std::memory_order_relaxed);
 }
 
@@ -301,7 +304,8 @@ bool worker::runs_a_stack() const noexcept {
     self.run.context.finish(target, w.here_);
 }
 
-// By whoever arrives after a switch: what is to follow for the fiber that was left.
+// Called by the target of every switch: completes the wait, yield or end of the fiber that was
+// left.
 void worker::settle() noexcept {
     fiber_record* const r = std::exchange(left_, nullptr);
     switch (std::exchange(after_, after::nothing)) {
@@ -331,7 +335,7 @@ void worker::make_ready(fiber_record& r) noexcept {
 
 // ---- the beginning and the end of a fiber ------------------------------------------------------
 
-// Gives it a stack, if it has not run yet.  False if there is none to be had: it waits for one.
+// Gives it a stack, if it has not run yet.  False if there is none: then the fiber waits for one.
 bool worker::ensure_started(fiber_record& r) noexcept {
     if (r.started) return true;
     stack* const s = take_stack(r.kind);
@@ -345,7 +349,8 @@ bool worker::ensure_started(fiber_record& r) noexcept {
 
 void worker::begin_on(stack& s, fiber_record& r) noexcept {
     r.own_stack = &s;
-    // The function moves to the top of the stack, and makes room for what a running fiber needs.
+    // The function moves to the top of the stack; its place in the record is reused by
+    // running_part.
     static_assert(sizeof(callback) <= 64);
     ::new (static_cast<void*>(s.top - 64)) callback(std::move(r.function));
     std::destroy_at(&r.function);
@@ -354,17 +359,17 @@ void worker::begin_on(stack& s, fiber_record& r) noexcept {
     r.started = true;
 }
 
-// Makes the fiber ready that has waited longest for such a stack.  False: nobody does.
+// Makes the fiber ready that has waited longest for such a stack.  False if none does.
 bool worker::give_stack_to_starved(stack& s, stack_kind kind) noexcept {
     fiber_record* const r = core_.next_starved(kind);
     if (r == nullptr) return false;
     begin_on(s, *r);
-    r->waits_for.store(wait_kind::nothing, std::memory_order_relaxed);  // relaxed: to show
+    r->waits_for.store(wait_kind::nothing, std::memory_order_relaxed);  // relaxed: for display
     make_ready(*r);
     return true;
 }
 
-// Gives away the stacks that this worker keeps, and then, if it is time, what the kernel has.
+// Hands out the free stacks of this worker and then, if it is time, tries to allocate new ones.
 [[gnu::noinline]] void worker::retry_stack_allocation() noexcept {
     const bool asks = core_.may_try_for_stacks();
     for (std::size_t i = 0; i < std::size(stacks_); ++i) {
@@ -393,11 +398,11 @@ void worker::run_function(fiber_record& self, callback& fn) noexcept {
     try {
         fn();
     } catch (const fiber_exit&) {
-        // this_fiber::exit(): a way to end as any other
+        // this_fiber::exit(): a normal end
     } catch (...) {
         self.run.error = std::current_exception();
     }
-    fn.reset();  // captures are destroyed by the fiber, before its end is seen
+    fn.reset();  // the fiber destroys its captures before its end is visible
     if (self.extras() != nullptr) self.destroy_locals();
     if (self.run.error != nullptr && self.life.fail()) {
         self.core->report(std::exchange(self.run.error, {}));
@@ -410,7 +415,7 @@ void worker::end_of(fiber_record& r) noexcept {
     core_.one_finished();
     r.life.finish();
     core_.release(r);
-    counts.finish_one();  // last: who waits for the end of all may destroy the scheduler then
+    counts.finish_one();  // last: a waiter for the end of all may destroy the scheduler then
 }
 
 stack* worker::take_stack(stack_kind kind) noexcept {

@@ -2,15 +2,16 @@
 //
 // A worker is in one of three states (docs/design/fibers.md draws them):
 //
-//     main     on its own stack, for nobody: looks through its queues, all remote queues, other
+//     main     on its own stack, running no fiber: searches its queue, the remote queue and other
 //              workers' queues; or sleeps in the parking lot.
-//     native   on its own stack, for a native fiber, from its beginning to its end.
+//     native   on its own stack, running a native fiber from its beginning to its end.
 //     fiber    on a fiber's stack.  A fiber that waits, yields or ends picks the next one and
 //              switches straight to it; with none ready, or a native one, to the worker's own.
 //
 // What must happen to a fiber that was left can be done only by the code that runs after the
-// switch: made ready before, it could run elsewhere while its stack is still in use.  So whoever
-// leaves says what is to follow (`after`), and whoever arrives calls settle() first.
+// switch: made ready before, it could run elsewhere while its stack is still in use.  So the fiber
+// that leaves records what has to follow (`after`), and the target of the switch calls settle()
+// first.
 //
 // The compiler may keep the address of a thread-local variable across a switch, after which the
 // fiber may be on another thread.  So carrier::here() is not inlined, and nothing that was found
@@ -63,11 +64,11 @@ public:
     static void run_child(fiber_record& child) noexcept;  // the caller goes to the back
     [[noreturn]] static void finish(fiber_record& self) noexcept;
 
-    /// The calling worker is about to block: delivers the signals that it owes for batched spawns.
+    /// The calling worker is about to block: delivers the wake-ups of its batched spawns.
     static void flush_deferred_wakeups() noexcept;
 
-    /// How much earlier the caller's sleep of this length had better be asked to end, since a
-    /// worker may have to be waked for it; and how late one did end.  See wake_lead.hpp.
+    /// How much earlier the timer of a sleep of this length should be set, since a worker may have
+    /// to be woken for it; and how late a sleep ended, to learn from.  See wake_lead.hpp.
     [[nodiscard]] static duration lead_of_sleep(duration length) noexcept;
     static void slept(duration late) noexcept;
 
@@ -91,7 +92,7 @@ public:
         none,
         running,
         ended,   // or about to: to be joined
-        joining  // by somebody who does not hold the lock
+        joining  // by a thread that does not hold the lock
     } thread = thread_state_of::none;
     verge::detail::os_thread handle;
 
@@ -125,22 +126,23 @@ private:
     static void fiber_main(void* record) noexcept;
     static void run_function(fiber_record& self, callback& fn) noexcept;
 
-    static constexpr std::uint32_t remote_turn = 61;  // picks between two looks at the remote queue
+    // Picks between two checks of the remote queue.
+    static constexpr std::uint32_t remote_turn = 61;
     static constexpr std::size_t stack_batch = 32;
     static constexpr std::size_t record_batch = 32;
 
     scheduler_core& core_;
     const unsigned index_;
-    thread_state here_;                    // of this thread: set by run()
+    thread_state here_;                    // of the thread: set by run()
     execution own_;                        // the thread's own stack
     verge::parker parker_;                 // native fibers wait by it
-    fiber_record* native_next_ = nullptr;  // to be run on the thread's own stack
-    fiber_record* left_ = nullptr;         // who was left, and what is to follow
+    fiber_record* native_next_ = nullptr;  // the next fiber for the thread's own stack
+    fiber_record* left_ = nullptr;         // the fiber that was left, and what follows
     waiter::epoch left_epoch_ = 0;         // if it waits
     after after_ = after::nothing;
     std::uint32_t picks_left_ = remote_turn;  // until the remote queue gets its turn
     std::size_t turns_ = 0;                   // of these; for steal_from_stalled()
-    std::uint64_t seen_switches_ = 0;         // of the worker looked at last
+    std::uint64_t seen_switches_ = 0;         // of the worker checked last
     verge::detail::driver::wake_lead lead_;   // of sleeping fibers
     stack_list stacks_[3];
     task_list<fiber_record> free_records_;

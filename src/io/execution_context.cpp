@@ -1,3 +1,6 @@
+// src/io/execution_context.cpp -- the list of a context's services: find, insert, shut down,
+// destroy.
+
 #include <verge/base/detail/os_thread.hpp>
 #include <verge/io/execution_context.hpp>
 
@@ -44,7 +47,8 @@ void execution_context::notify_fork(fork_event event) {
 
 void execution_context::shutdown() noexcept {
     if (std::exchange(registry_->shut_down, true)) return;
-    // A service that is made meanwhile, by a destructor of the user's, is in front of these.
+    // Without the lock, because shutdown() runs destructors of the user, which may use services.
+    // One that is made meanwhile is put in front of `s`, and is not shut down.
     for (service* s = registry_->newest; s != nullptr; s = s->next_)
         s->shutdown();
 }
@@ -57,7 +61,7 @@ void execution_context::destroy() noexcept {
             delete s;
             continue;
         }
-        void* const memory = dynamic_cast<void*>(s);
+        void* const memory = dynamic_cast<void*>(s);  // of the whole object
         std::destroy_at(s);
         deallocate(memory, size);
     }

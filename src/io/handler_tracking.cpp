@@ -1,3 +1,5 @@
+// src/io/handler_tracking.cpp -- writes the lines of handler tracking, if it is on.
+
 #include <verge/base/detail/kernel.hpp>
 #include <verge/io/detail/handler_tracking.hpp>
 
@@ -27,13 +29,13 @@ std::uint64_t this_handler() noexcept {
     timespec now{};
     os::clock_gettime(CLOCK_REALTIME, &now);
     char line[256];
-    constexpr std::size_t room = sizeof line - 1;  // the end of the line has its place
+    constexpr std::size_t room = sizeof line - 1;  // leaves space for the newline
     const int head = std::snprintf(line, room, "@asio|%lld.%06ld|",
                                    static_cast<long long>(now.tv_sec), now.tv_nsec / 1000);
     auto size = static_cast<std::size_t>(head);
     std::va_list args;
     va_start(args, format);
-    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start stands just above
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is just above
     const int more = std::vsnprintf(line + size, room - size, format, args);
     va_end(args);
     if (more > 0) size += static_cast<std::size_t>(more);
@@ -45,7 +47,7 @@ std::uint64_t this_handler() noexcept {
 }  // namespace
 
 void tracked_handler<true>::created(const handler_origin& from) noexcept {
-    // relaxed: a number, and no two get the same.
+    // relaxed: numbers have to be unique, and nothing else.
     number = last_number.fetch_add(1, std::memory_order_relaxed) + 1;
     write_line("%llu*%llu|%.20s@%p.%.50s", static_cast<unsigned long long>(this_handler()),
                static_cast<unsigned long long>(number), from.type, from.object, from.operation);

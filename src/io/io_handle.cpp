@@ -1,3 +1,6 @@
+// src/io/io_handle.cpp -- registers descriptors with the reactor, and makes the system calls of one
+// attempt.
+
 #include <verge/base/detail/kernel.hpp>
 #include <verge/io/detail/io_handle.hpp>
 
@@ -99,7 +102,7 @@ io_result read_some(int fd, void* data, std::size_t size) noexcept {
 
 io_result write_some(int fd, const void* data, std::size_t size) noexcept {
     for (;;) {
-        // Not write(2): a closed connection is to be an error, and no signal.
+        // Not write(2): a connection that the peer has closed is an error, and not a SIGPIPE.
         ssize_t put = os::send(fd, data, size, MSG_NOSIGNAL);
         if (put < 0 && errno == ENOTSOCK) put = os::write(fd, data, size);
         if (put >= 0) return {{}, static_cast<std::size_t>(put)};
@@ -122,7 +125,7 @@ io_result read_some(int fd, std::span<const iovec> parts) noexcept {
 
 io_result write_some(int fd, std::span<const iovec> parts) noexcept {
     msghdr all{};
-    all.msg_iov = const_cast<iovec*>(parts.data());  // it is read only
+    all.msg_iov = const_cast<iovec*>(parts.data());  // sendmsg(2) only reads it
     all.msg_iovlen = parts.size();
     for (;;) {
         ssize_t put = os::sendmsg(fd, &all, MSG_NOSIGNAL);  // as above

@@ -1,3 +1,5 @@
+// src/io/signal_set.cpp -- the process-wide signal handler, and the channel from it to each set.
+
 #include <verge/base/detail/kernel.hpp>
 #include <verge/base/detail/os_thread.hpp>
 #include <verge/io/signal_set.hpp>
@@ -18,7 +20,7 @@ namespace verge::detail::io {
 namespace {
 
 constexpr int last_signal = 64;
-constexpr std::uint32_t remembered = 64;  // arrivals, of which the order is known
+constexpr std::uint32_t remembered = 64;  // the order of that many last arrivals is kept
 
 std::uint64_t bit(int number) noexcept {
     return std::uint64_t{1} << (number - 1);
@@ -26,19 +28,20 @@ std::uint64_t bit(int number) noexcept {
 
 }  // namespace
 
-// How a signal gets into a loop: the handler, which may do next to nothing, counts it in every
-// channel that wants it, and writes to the channel's eventfd.  Channels are never freed and never
-// closed, so a handler that runs late counts in one of ours, at worst in one that ignores it.
+// How a signal reaches a loop: the handler, which may call only async-signal-safe functions, counts
+// the signal in every channel that wants it, and writes to the channel's eventfd.  Channels are
+// never freed, and their descriptors never closed, so a handler that runs late still finds a valid
+// channel, at worst one that no longer wants the signal.
 struct signal_channel {
     int event = -1;
-    std::atomic<std::uint64_t> wanted{0};                  // a bit a signal
-    std::atomic<std::uint32_t> queued[last_signal + 1]{};  // by number: came, and not taken
-    std::atomic<std::uint32_t> arrivals{0};                // how many came
+    std::atomic<std::uint64_t> wanted{0};                  // one bit per signal
+    std::atomic<std::uint32_t> queued[last_signal + 1]{};  // by number: arrived, and not taken
+    std::atomic<std::uint32_t> arrivals{0};                // how many arrived
     std::atomic<std::uint8_t> order[remembered]{};         // the numbers of the last of them
-    std::atomic<std::uint64_t> taken{0};  // how many were; under the descriptor's lock
-    int last = 0;                         // the last one; under the descriptor's lock
-    signal_channel* next = nullptr;       // in the list of all, for ever
-    bool in_use = false;                  // under the lock of all
+    std::atomic<std::uint64_t> taken{0};  // how many were taken; under the descriptor's lock
+    int last = 0;                         // the last one taken; under the descriptor's lock
+    signal_channel* next = nullptr;       // in the list of all channels; never changes
+    bool in_use = false;                  // under the registry's lock
 };
 
 namespace {
@@ -57,7 +60,7 @@ struct registry {
 };
 
 registry& all_signals() {
-    static registry* const one = new registry;  // for ever: signals come at the end, too
+    static registry* const one = new registry;  // never destroyed: a signal may arrive during exit
     return *one;
 }
 
@@ -67,11 +70,12 @@ void deliver(int number) noexcept {
     const int saved = errno;
     // acquire: pairs with the release that put a channel into the list.
     for (auto* c = channels.load(std::memory_order_acquire); c != nullptr; c = c->next) {
-        // relaxed: a bit that stands for itself.
+        // relaxed: the bit publishes nothing else.
         if ((c->wanted.load(std::memory_order_relaxed) & bit(number)) == 0) continue;
-        // relaxed: who is woken by the write below looks at it.
+        // relaxed: the write below orders it: the loop reads the count after the eventfd.
         c->queued[number].fetch_add(1, std::memory_order_relaxed);
-        // relaxed: the same.  Who sees the count without the number finds none of that number.
+        // relaxed: the same.  A reader that sees the count before the number finds an old number,
+        // of which none is queued, and falls back to the lowest number.
         const std::uint32_t nth = c->arrivals.fetch_add(1, std::memory_order_relaxed);
         c->order[nth % remembered].store(static_cast<std::uint8_t>(number),
                                          std::memory_order_relaxed);  // relaxed: the same
@@ -95,13 +99,13 @@ bool take_one(signal_channel& c, int number) noexcept {
     auto& queued = c.queued[number];
     std::uint32_t count = queued.load(std::memory_order_relaxed);  // relaxed: a number
     while (count > 0) {
-        // relaxed: a number.  It fails where one more comes, or all are dropped.
+        // relaxed: a number.  Fails if another one arrives, or if all are discarded.
         if (queued.compare_exchange_weak(count, count - 1, std::memory_order_relaxed)) return true;
     }
     return false;
 }
 
-// Takes the first signal that came since `began`, for a wait that was there then; or the queued one
+// Takes the first signal that arrived since `began`, when the wait began; or else the queued one
 // with the lowest number.  0: there is none.
 int take_signal(signal_channel& c, std::uint32_t began) noexcept {
     const std::uint32_t came = c.arrivals.load(std::memory_order_relaxed);  // relaxed: a number
@@ -138,11 +142,11 @@ signal_source::signal_source(loop_core& loop) : channel_(nullptr), handle_(loop)
         }
         c->event = event;
         c->next = channels.load(std::memory_order_relaxed);  // relaxed: as above
-        // release: a handler that finds it sees it complete.
+        // release: pairs with the acquire in deliver(); a handler sees the complete channel.
         channels.store(c, std::memory_order_release);
     } else {
-        // Of the same number, at once: a late handler may write to it.  The old one may be shared
-        // with a process that has forked.
+        // A new eventfd under the old number, atomically, because a late handler may write to it.
+        // Not the old one: a forked process may share it.
         os::dup3(event, c->event, O_CLOEXEC);
         os::close(event);
     }
@@ -170,11 +174,12 @@ std::error_code signal_source::add(int number, flags how) noexcept {
     const bool first = r.users == 0;
     const bool changes = !first && how != flags::dont_care && how != r.asked;
     if (changes && r.asked != flags::dont_care) return error::invalid_argument;
-    // relaxed: a handler that ran late may have counted one for the last who wanted it.
+    // relaxed: under the lock.  A late handler may have counted a signal for the channel's last
+    // use.
     channel_->queued[number].store(0, std::memory_order_relaxed);
-    // Before the handler is there: it takes the signal from whoever had it, and must not lose it.
-    // relaxed: the handler reads one bit, and nothing through it; the kernel's lock of the actions
-    // orders it.
+    // Before the handler is installed: from then on the previous action does not get the signal, so
+    // this set must.  relaxed: the handler reads one bit, and nothing else depends on it; the
+    // kernel's lock of the signal actions orders the two.
     channel_->wanted.fetch_or(bit(number), std::memory_order_relaxed);
     if (first || changes) {
         if (!install(number, how, first ? &r.before : nullptr)) {
@@ -207,14 +212,14 @@ void signal_source::clear() noexcept {
 }
 
 std::error_code signal_work::begin(const io_handle&) noexcept {
-    // relaxed: in the user's order; see attempt().
+    // relaxed: the user orders the beginning of a wait and the other uses of the set.
     began = channel->taken.load(std::memory_order_relaxed);
     began_at = channel->arrivals.load(std::memory_order_relaxed);  // relaxed: the same
     return {};
 }
 
-// Under the descriptor's lock.  One signal is for all who wait when it is taken: those that began
-// before that one was.
+// Under the descriptor's lock.  One signal completes all waits that were pending when it was taken:
+// those that began when fewer had been taken.
 bool signal_work::attempt(std::error_code&) {
     // relaxed: under the lock.
     const std::uint64_t taken = channel->taken.load(std::memory_order_relaxed);

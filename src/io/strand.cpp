@@ -1,3 +1,5 @@
+// src/io/strand.cpp -- the queue and the turns of a strand.
+
 #include <verge/io/strand.hpp>
 
 #include <utility>
@@ -9,7 +11,7 @@ namespace {
 struct strand_frame;
 constinit thread_local const strand_frame* innermost_strand = nullptr;
 
-// On the stack of a thread that has a turn of a strand.
+// On the stack of a thread that runs a turn; nested turns form a list.
 struct strand_frame {
     explicit strand_frame(const strand_state* s) noexcept : state(s), outer(innermost_strand) {
         innermost_strand = this;
@@ -33,7 +35,7 @@ void strand_state::run_turn() {
     const strand_frame inside(this);
     {
         const lock_scope hold(lock_);
-        asking_ = 0;  // it was taken, and what becomes of that is seen now
+        asking_ = 0;  // the executor has accepted the request, since the turn runs
         turn_.append(waiting_);
     }
     while (operation* const op = turn_.pop())
@@ -47,7 +49,8 @@ bool strand_state::end_turn() noexcept {
 }
 
 void strand_state::drop() noexcept {
-    // Destructors may add more: that is idle then, and asks for a runner of its own.
+    // `doomed` is destroyed last, without the lock: its destructors may add to the strand, which is
+    // idle by then, and request a new turn.
     op_queue doomed;
     const lock_scope hold(lock_);
     busy_ = false;
@@ -74,9 +77,9 @@ void strand_state::taken(std::uint64_t question) noexcept {
 void strand_state::refused(std::uint64_t question, operation* op) noexcept {
     {
         const lock_scope hold(lock_);
-        if (asking_ != question) return;  // it came from a function: the turn has begun
+        if (asking_ != question) return;  // the turn ran, and a function in it threw
         asking_ = 0;
-        if (!destroyed_) return;  // it throws, and keeps the turn all the same
+        if (!destroyed_) return;  // the executor threw, but has kept the turn
         busy_ = false;
         if (op != nullptr && !waiting_.remove(op)) op = nullptr;
     }
@@ -109,11 +112,11 @@ void strand_state::ask_later(const std::shared_ptr<strand_state>& self,
     in.loop->post(&state, in.is_continuation);
 }
 
-// Both are copies: the caller's strand may be destroyed meanwhile, and where to ask is another's as
-// soon as the turn has ended.  NOLINTNEXTLINE(performance-unnecessary-value-param)
+// Both are copies: the caller's strand may be destroyed by a function, and in_ belongs to the next
+// turn as soon as this one has ended.  NOLINTNEXTLINE(performance-unnecessary-value-param)
 void strand_state::take_turn(std::shared_ptr<strand_state> self, turn_loop in) {
     in.is_continuation = true;
-    // Also when a function throws.
+    // A destructor, so that the next turn is requested also when a function throws.
     struct next_turn {
         next_turn(const std::shared_ptr<strand_state>& s, const turn_loop& l) : state(s), loop(l) {}
         next_turn(const next_turn&) = delete;

@@ -1,3 +1,5 @@
+// src/io/tcp.cpp -- addresses and endpoints, and the system calls of TCP sockets and acceptors.
+
 #include <verge/base/detail/kernel.hpp>
 #include <verge/io/ip/tcp.hpp>
 
@@ -114,7 +116,7 @@ std::error_code connect_work::begin(io_handle& handle) noexcept {
     }
     fd = handle.fd();
     if (os::connect(fd, to.data(), to.size()) == 0) return {};
-    // Interrupted, it goes on all the same.
+    // A connect(2) that a signal interrupts continues in the background.
     pending = errno == EINPROGRESS || errno == EINTR;
     return pending ? std::error_code() : last_error();
 }
@@ -139,7 +141,7 @@ bool accept_work::attempt(std::error_code& error) {
         if (accepted_ >= 0) return true;
         switch (errno) {
             case EINTR:
-            case ECONNABORTED:  // it went away meanwhile: the next, please
+            case ECONNABORTED:  // the peer has reset it before the accept: take the next one
                 continue;
             case EAGAIN:
                 return false;

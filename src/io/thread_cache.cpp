@@ -1,3 +1,5 @@
+// src/io/thread_cache.cpp -- the free lists of each thread, and the depot between threads.
+
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/io/detail/thread_cache.hpp>
 
@@ -15,7 +17,7 @@ constexpr std::size_t step = 16;
 constexpr std::size_t classes = 20;
 constexpr std::uint32_t bundle_size = 32;
 constexpr std::size_t most_bundles = 1024;                // of a size, in the depot
-constexpr std::size_t most_bytes = std::size_t{2} << 20;  // and so many bytes
+constexpr std::size_t most_bytes = std::size_t{2} << 20;  // of a size, in the depot
 
 constexpr std::size_t class_of(std::size_t size) noexcept {
     return (size + 7) / step;
@@ -35,13 +37,13 @@ void free_bundle(block* first) noexcept {
         ::operator delete(std::exchange(first, first->next));
 }
 
-// Full bundles of one size, of all threads.  Nobody touches a block under the lock, which would
-// mean to wait for another processor's cache.  And it is only tried: who does not get it asks
-// malloc.  So nobody waits here, also in the child of a fork that took place while another thread
-// held it.
+// Full bundles of one size, shared by all threads.  No block is accessed under the lock, which
+// would be a cache miss on another processor's line.  The lock is only tried: a thread that does
+// not get it uses malloc.  So no thread waits here, not even in the child of a fork during which
+// another thread held the lock.
 struct alignas(64) depot {
     spin_lock lock;
-    bool over = false;      // under lock, as all: the program ends
+    bool over = false;      // under lock, as all below: the program exits
     std::size_t count = 0;  // of bundles
     block* bundles[most_bundles] = {};
 
@@ -53,7 +55,7 @@ struct alignas(64) depot {
         return first;
     }
 
-    // False: it does not want it.
+    // False if the depot is full, over, or locked.
     bool give(block* first, std::size_t room) noexcept {
         if (!lock.try_lock()) return false;
         const bool wanted = !over && count < room;
@@ -65,7 +67,7 @@ struct alignas(64) depot {
 
 constinit depot depots[classes];
 
-// Frees what is there when the program ends.
+// Frees the depot's bundles when the program exits.
 struct depot_cleaner {
     depot_cleaner() = default;
     depot_cleaner(const depot_cleaner&) = delete;
@@ -86,20 +88,21 @@ constexpr std::size_t room_for(std::size_t index) noexcept {
     return std::min(most_bundles, most_bytes / (bundle_size * size_of_class(index)));
 }
 
-// One size of a thread: a bundle that it takes from and adds to, and a full one or none.  With two
-// of them it meets the depot once in 32 blocks at most.
+// One size of a thread: a bundle that it takes from and adds to, and a full one or none.  With two,
+// it uses the depot at most once per 32 blocks.
 struct shelf {
     block* open = nullptr;
-    // In `open`.  Of a thread that is new here, or ends: as if it were full.
+    // Blocks in `open`.  `bundle_size` for a thread that is new or ends, so that it takes the slow
+    // path.
     std::uint32_t count = bundle_size;
-    std::uint32_t skip = 0;  // how often not to ask the depot, since it had nothing
+    std::uint32_t skip = 0;  // slow paths to skip the depot, after it was empty
     block* full = nullptr;
 };
 
 struct cache {
     shelf shelves[classes];
-    bool registered = false;  // the cleaner below will come
-    bool over = false;        // it has been here
+    bool registered = false;  // the cleaner below is constructed
+    bool over = false;        // the cleaner has run
 };
 
 constinit thread_local cache own_cache;
@@ -126,14 +129,14 @@ void* take_first(shelf& s) noexcept {
     block* const first = s.open;
     s.open = first->next;
     --s.count;
-    // Another processor may have it: it is here when we want it.  (Not nullptr: that is slow.)
+    // The next block may be in another processor's cache.  (Prefetching nullptr is slow.)
     if (s.open != nullptr) __builtin_prefetch(s.open, 1);
     return first;
 }
 
-// The rest is out of line, so that the short ways save no registers.
+// The slow paths are out of line, so that the fast ones save no registers.
 
-// `open` is empty: gets another bundle, or asks malloc.
+// `open` is empty: gets another bundle, or calls malloc.
 [[gnu::noinline]] void* allocate_slowly(std::size_t index) {
     cache& own = own_cache;
     shelf& s = own.shelves[index];
@@ -152,7 +155,7 @@ void* take_first(shelf& s) noexcept {
     return take_first(s);
 }
 
-// `open` is full, or the thread is new, or it ends.
+// `open` is full, or the thread is new or ends.
 [[gnu::noinline]] void deallocate_slowly(void* memory, std::size_t index) noexcept {
     cache& own = own_cache;
     if (own.over) {

@@ -1,3 +1,5 @@
+// src/io/thread_pool.cpp -- starts and joins the threads of a pool.
+
 #include <verge/base/detail/os_thread.hpp>
 #include <verge/io/thread_pool.hpp>
 

@@ -1,3 +1,5 @@
+// src/sync/condition_variable.cpp -- waits with a mutex, and moves waiters to it.
+
 #include <verge/base/detail/assert.hpp>
 #include <verge/sync/condition_variable.hpp>
 
@@ -18,8 +20,8 @@ wait_result condition_variable::wait_with(mutex& held, time_point deadline) {
         // release: after mutex_; pairs with the acquire in notify_all().
         word_.fetch_add(1, std::memory_order_release);
     }
-    // Locks again at the end, if it was unlocked: as one that has waited for the mutex, unless it
-    // is known that the waiter was never moved there (C3).
+    // Locks again at the end, if it was unlocked: as a contended waiter of the mutex, unless the
+    // waiter was certainly not moved there (C3).
     class relock {
     public:
         explicit relock(mutex& held) noexcept : held_(held) {}
@@ -60,12 +62,12 @@ wait_result condition_variable::wait_with(mutex& held, time_point deadline) {
 void condition_variable::notify_all() noexcept {
     // acquire: before mutex_; pairs with the release in wait_with().
     const std::uint32_t seen = word_.load(std::memory_order_acquire);
-    // relaxed: ordered by the acquire above; a later one is found out by requeue().
+    // relaxed: ordered by the acquire above; requeue() detects a later one by word_.
     mutex* const to = mutex_.load(std::memory_order_relaxed);
     if (to != nullptr && requeue(word_, seen, to->word_, 0, everybody) != 0) {
         to->adopt_waiters();
     } else {
-        // Nobody waits, or those who do came with a mutex that was not seen here yet.
+        // There are no waiters, or they use a mutex that was set after the read of word_.
         verge::notify_all(word_);
     }
 }

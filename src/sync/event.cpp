@@ -1,3 +1,5 @@
+// src/sync/event.cpp -- set() and the waits of event and auto_reset_event.
+
 #include <verge/sync/event.hpp>
 
 namespace verge {
@@ -8,8 +10,8 @@ void event::set() noexcept {
     for (;;) {
         const bool already = (seen & set_bit) != 0;
         const std::uint32_t next = already ? seen : ((seen & ~waiters) + one_round) | set_bit;
-        // release: pairs with the acquires of who goes on, and of reset(); also if it is set.
-        // relaxed on failure: again.
+        // release: pairs with the acquires of waits that return, and of reset(); also if it is
+        // set.  relaxed on failure: the loop tries again.
         if (word_.compare_exchange_weak(seen, next, std::memory_order_release,
                                         std::memory_order_relaxed)) {
             break;
@@ -19,7 +21,7 @@ void event::set() noexcept {
 }
 
 wait_result event::wait_for_set(time_point deadline) {
-    // acquire: pairs with the release in set(), for who finds it set.
+    // acquire: pairs with the release in set(), if it is set.
     std::uint32_t seen = word_.load(std::memory_order_acquire);
     const std::uint32_t round = seen / one_round;
     for (;;) {
@@ -42,7 +44,7 @@ wait_result auto_reset_event::wait_for_set(time_point deadline) {
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
     for (;;) {
         if (seen == is_set) {
-            // acquire: pairs with the release in set().  relaxed on failure: again.
+            // acquire: pairs with the release in set().  relaxed on failure: tries again.
             if (word_.compare_exchange_weak(seen, waited, std::memory_order_acquire,
                                             std::memory_order_relaxed)) {
                 return wait_result::notified;
@@ -55,7 +57,8 @@ wait_result auto_reset_event::wait_for_set(time_point deadline) {
             continue;
         }
         const wait_result why = verge::wait(word_, waited, deadline);
-        // Who was notified tries again, also past its deadline: the wake-up must not die with it.
+        // A waiter that was notified tries again, even past its deadline: otherwise the wake-up
+        // would be lost.
         if (why != wait_result::notified && why != wait_result::changed) return why;
         seen = word_.load(std::memory_order_relaxed);  // relaxed: the CAS above decides
     }

@@ -1,3 +1,5 @@
+// src/sync/latch.cpp -- the wait of latch and wait_group.
+
 #include <verge/sync/latch.hpp>
 
 namespace verge::detail::sync {

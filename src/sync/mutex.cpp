@@ -1,3 +1,6 @@
+// src/sync/mutex.cpp -- the slow paths of a mutex: contended locks, and waiters that a condition
+// variable moved.
+
 #include <verge/sync/detail/waiter.hpp>
 #include <verge/sync/mutex.hpp>
 
@@ -14,18 +17,20 @@ bool mutex::lock_contended_until(time_point deadline) {
     const detail::sync::wait_scope showing(detail::sync::current(), wait_kind::mutex);
     // acquire: pairs with the release in unlock().
     while (word_.exchange(contended, std::memory_order_acquire) != free) {
-        // Who was notified tries again, also past its deadline: the wake-up must not die with it.
+        // A waiter that was notified tries again, even past its deadline: otherwise the wake-up
+        // would be lost.
         if (wait_uninterrupted(word_, contended, deadline) == wait_result::timed_out) return false;
     }
     return true;
 }
 
-// Why none of the moved is forgotten: they were linked to word_ under its bucket's lock, before
-// this. unlock() changes word_, and then looks for waiters under that lock.  If it looked before
-// they were linked, its `free`, or a later value, is seen here: one is woken, and carries M2 on.
-// Else it looks later than that and finds them, if only word_ tells it to look.
+// Why no moved waiter is lost: they were linked to word_ under its bucket's lock, before this call.
+// unlock() changes word_, and then searches for waiters under that lock.  If it searched before
+// they were linked, its `free`, or a later value, is read here: one waiter is woken, and maintains
+// M2. Otherwise it searches after they were linked and finds them, provided that word_ was
+// `contended`, which this function ensures.
 void mutex::adopt_waiters() noexcept {
-    // relaxed: nothing is read by it; see above for the order that counts.
+    // relaxed: no other data depends on it; the bucket's lock gives the order used above.
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
     while (seen == held) {
         // relaxed, twice: a mark that publishes nothing.

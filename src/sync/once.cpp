@@ -1,3 +1,5 @@
+// src/sync/once.cpp -- which caller of call_once runs the function.
+
 #include <verge/sync/once.hpp>
 
 namespace verge {

@@ -1,3 +1,5 @@
+// src/sync/recursive_mutex.cpp -- the owner and the depth of a recursive mutex.
+
 #include <verge/sync/detail/waiter.hpp>
 #include <verge/sync/recursive_mutex.hpp>
 

@@ -1,14 +1,16 @@
+// src/sync/semaphore.cpp -- release(), and the acquires that wait.
+
 #include <verge/sync/semaphore.hpp>
 
 namespace verge {
 
 void semaphore::release(std::uint32_t n) noexcept {
-    if (n == 0) return;  // it would take `waiters` away and wake nobody
+    if (n == 0) return;  // it would clear `waiters` without waking a waiter
     // relaxed: the CAS below decides.
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
     for (;;) {
         VERGE_ASSERT(n <= max - (seen & ~waiters), "verge: a semaphore with too many permits");
-        // release: pairs with the acquire of who takes a permit.  relaxed on failure: again.
+        // release: pairs with the acquire of an acquire().  relaxed on failure: tries again.
         if (word_.compare_exchange_weak(seen, (seen & ~waiters) + n, std::memory_order_release,
                                         std::memory_order_relaxed)) {
             break;
@@ -22,7 +24,7 @@ wait_result semaphore::acquire_waiting(time_point deadline) {
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
     for (;;) {
         if ((seen & ~waiters) != 0) {
-            // acquire: pairs with the release in release().  relaxed on failure: again.
+            // acquire: pairs with the release in release().  relaxed on failure: tries again.
             if (!word_.compare_exchange_weak(seen, (seen - 1) | waiters, std::memory_order_acquire,
                                              std::memory_order_relaxed)) {
                 continue;
@@ -36,7 +38,8 @@ wait_result semaphore::acquire_waiting(time_point deadline) {
             continue;
         }
         const wait_result why = wait(word_, waiters, deadline);
-        // Who was notified tries again, also past its deadline: the wake-up must not die with it.
+        // A waiter that was notified tries again, even past its deadline: otherwise the wake-up
+        // would be lost.
         if (why != wait_result::notified && why != wait_result::changed) return why;
         seen = word_.load(std::memory_order_relaxed);  // relaxed: the CAS above decides
     }

@@ -1,10 +1,12 @@
+// src/sync/shared_mutex.cpp -- the queue of readers and writers that wait.
+
 #include <verge/sync/shared_mutex.hpp>
 
 namespace verge {
 
 namespace {
 
-// Lets the next in line be the first.
+// Unlocks line_: the next in the queue becomes the first.
 class unlock_at_end {
 public:
     explicit unlock_at_end(mutex& line) noexcept : line_(line) {}
@@ -20,10 +22,10 @@ private:
 
 bool shared_mutex::lock_in_line(time_point deadline, std::uint32_t as) {
     if (!line_.try_lock_until(deadline)) return false;
-    // Its own lock keeps the object alive beyond the unlock of line_.
+    // The lock that was acquired keeps the object alive until line_ is unlocked.
     const unlock_at_end next(line_);
     const std::uint32_t in_the_way = as == writer ? writer | readers : writer;
-    // What gives up: the line goes on without this one.
+    // On a time-out: the queue continues without this waiter.
     const auto leave = [this] {
         // relaxed: marks that publish nothing, and a read-modify-write that hides no release.
         word_.fetch_and(~(line | asleep), std::memory_order_relaxed);
@@ -33,7 +35,7 @@ bool shared_mutex::lock_in_line(time_point deadline, std::uint32_t as) {
     for (;;) {
         if ((seen & in_the_way) == 0) {
             const std::uint32_t mine = (seen & ~(line | asleep)) + as;
-            // acquire: pairs with the releases of both unlocks.  relaxed on failure: again.
+            // acquire: pairs with the releases of both unlocks.  relaxed on failure: tries again.
             if (word_.compare_exchange_weak(seen, mine, std::memory_order_acquire,
                                             std::memory_order_relaxed)) {
                 return true;

@@ -1,3 +1,5 @@
+// src/sync/wait.cpp -- the hash table of words that are waited on: wait, notify, requeue.
+
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/sync/detail/waiter.hpp>
 #include <verge/sync/wait.hpp>
@@ -23,7 +25,7 @@ struct bucket;
 
 // One wait.  On the waiter's stack: it is linked and unlinked under its bucket's lock, and the
 // waiter does not return before it is unlinked.  A notifier unlinks it before it claims the wait,
-// and looks at it afterwards only if the waiter cannot run before the notifier makes it ready.
+// and accesses it afterwards only if the waiter cannot run before the notifier makes it ready.
 struct wait_node {
     waiter* who;
     waiter::epoch epoch;
@@ -35,7 +37,7 @@ struct wait_node {
     bool linked = false;
 };
 
-// Waiters whose words fall together here, in order of arrival.
+// The waiters of all words with one hash value, in order of arrival.
 struct alignas(64) bucket {
     spin_lock lock;
     wait_node* first VERGE_GUARDED_BY(lock) = nullptr;
@@ -63,7 +65,7 @@ struct alignas(64) bucket {
     }
 };
 
-// A power of two.  Two words in one bucket cost their waiters a longer walk, nothing else.
+// A power of two.  Two words in one bucket make the walk longer, and have no other effect.
 constexpr std::size_t bucket_count = 1024;
 constinit bucket buckets[bucket_count];
 
@@ -73,7 +75,7 @@ bucket& bucket_of(word_type& word) noexcept {
 }
 static_assert(bucket_count == 1U << 10);
 
-// Takes the lock of the bucket that the waiter stands in, which requeue may change.
+// Locks the bucket that the waiter is in, which requeue may change.
 bucket& lock_home(wait_node& w) noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
     for (;;) {
         bucket* const home = w.home.load(std::memory_order_relaxed);  // relaxed: compared again
@@ -111,7 +113,7 @@ detail::sync::linked_result wait_on(
         return {.why = result_of(wake_reason::interrupted, self)};
     }
     b.lock.lock();
-    // acquire: who does not wait goes on with what was written before the change.
+    // acquire: a caller that does not wait sees what was written before the change.
     if (word.load(std::memory_order_acquire) != expected) {
         b.lock.unlock();
         return {.why = wait_result::changed};
@@ -153,7 +155,7 @@ wait_result wait_uninterrupted(word_type& word, std::uint32_t expected, time_poi
 
 namespace {
 
-// Waiters that were claimed and must be made ready: until then their nodes stay.
+// Waiters that were claimed and must be made ready: until then their nodes stay valid.
 class claimed_list {
 public:
     void push(wait_node& w) noexcept {
@@ -175,11 +177,11 @@ private:
 };
 
 // Claims the first `n` waiters of `word` with tickets below `before`; returns how many.  A claim
-// that is lost was made by a timer or an interrupt: on to the next waiter.  `more` is set if it
-// stopped because the list got long.
+// that is lost was lost to a timer or an interrupt: continues with the next waiter.  `more` is set
+// if it stopped at the size of a group.
 std::size_t claim_some(bucket& b, word_type& word, std::size_t n, std::uint64_t before,
                        claimed_list& ready, bool& more) noexcept VERGE_REQUIRES(b.lock) {
-    constexpr std::size_t group = 64;  // the lock is not held for longer
+    constexpr std::size_t group = 64;  // claims per hold of the lock
     std::size_t claimed = 0;
     wait_node* next = nullptr;
     for (wait_node* w = b.first; w != nullptr && claimed < n; w = next) {
@@ -212,7 +214,7 @@ std::size_t notify_n(word_type& word, std::size_t n) noexcept {
     bucket& b = bucket_of(word);
     if (n == 0) return 0;
     std::size_t woken = 0;
-    std::optional<std::uint64_t> before;  // those who come back at once are not woken again
+    std::optional<std::uint64_t> before;  // waiters that return and wait again are not woken twice
     bool more = true;
     while (more && woken < n) {
         more = false;
@@ -232,7 +234,7 @@ std::size_t requeue(word_type& from, std::uint32_t expected, word_type& to, std:
     bucket& a = bucket_of(from);
     bucket& b = bucket_of(to);
     if (&from == &to) return 0;
-    // In order of address, so that two of these cannot wait for each other.
+    // In order of address: two requeues cannot deadlock.
     bucket& low = &a < &b ? a : b;
     bucket& high = &a < &b ? b : a;
     claimed_list ready;

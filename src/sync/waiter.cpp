@@ -1,4 +1,4 @@
-// src/sync/waiter.cpp -- how a thread waits, and who runs on the calling thread.
+// src/sync/waiter.cpp -- how a thread waits, and which waiter runs on the calling thread.
 
 #include <verge/sync/detail/waiter.hpp>
 
@@ -18,8 +18,8 @@ constinit thread_local hook_type own_hook = nullptr;
 wake_reason block_thread(waiter& self, parker& by, waiter::epoch of, time_point deadline) noexcept {
     self.before_block();
     if (!self.commit(of)) return self.finish();
-    // Every claim of another that found it parked is followed by one unpark(), which must be
-    // awaited: it is the last that the claimer does with this thread.
+    // A claim by another thread that found this one parked is followed by one unpark(), which must
+    // be awaited: it is the claimer's last access to this waiter.
     if (!by.park(deadline) && self.claim(of, wake_reason::timed_out) == claim_result::lost) {
         static_cast<void>(by.park(never));
     }
@@ -40,7 +40,7 @@ constinit const waiter_operations thread_waiter::operations{
 
 [[gnu::noinline]] carrier* carrier::here() noexcept {
     carrier* c = own_carrier;
-    asm volatile("" : "+r"(c));  // not to be seen through by the linker's optimiser either
+    asm volatile("" : "+r"(c));  // opaque to link-time optimisation, too
     return c;
 }
 

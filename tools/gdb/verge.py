@@ -10,7 +10,7 @@
 # itself makes (gcore) lacks stacks with guards of MADV_GUARD_INSTALL: gdb leaves out what follows
 # the first page that it cannot read.  One that the kernel writes has them all.
 #
-# How fibers are found: every scheduler core stands in a list (scheduler_core::first_core); a core
+# How fibers are found: every scheduler core is in a list (scheduler_core::first_core); a core
 # has the pool of its fibers' records, and a record has the saved stack pointer and the wait reason.
 # How a backtrace is made: an unwinder says that the caller of the innermost frame of the selected
 # thread is where the fiber went to sleep, and gdb's own bt does the rest.
@@ -244,7 +244,7 @@ class Core:
             data = read(slots, used * size)
             for i in range(used):
                 address = slots + i * size
-                # Cheap looks first: there may be a million.
+                # Cheap checks first: there may be a million.
                 offset = i * size
                 if integer(data, offset + layout.slot_next.offset) != address:
                     continue  # free

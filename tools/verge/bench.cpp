@@ -1,6 +1,6 @@
-// `verge bench`: runs verge-bench, and draws what it found.
+// tools/verge/bench.cpp -- `verge bench`: runs verge-bench, and draws its figures.
 //
-// verge-bench stays a program of its own: it links every peer, which this one need not.
+// verge-bench is a separate program: it links every peer, which this one need not.
 
 #include "commands.hpp"
 #include "html.hpp"

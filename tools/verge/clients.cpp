@@ -1,3 +1,6 @@
+// tools/verge/clients.cpp -- how many calls are due, and the counts of calls that all engines
+// share.
+
 #include "clients.hpp"
 
 #include <algorithm>
@@ -18,7 +21,7 @@ double seconds(duration d) noexcept {
     return std::chrono::duration<double>(d).count();
 }
 
-// The processor time of a thread; of one that is over, what it was before.
+// The processor time of a thread; of one that has ended, the last value.
 duration thread_time(clockid_t clock, duration before) noexcept {
     timespec t{};
     if (::clock_gettime(clock, &t) != 0) return before;
@@ -93,8 +96,8 @@ tally::tally(unsigned workers, unsigned others, std::uint64_t seed)
     }
 }
 
-// Not inlined: a fiber may go on in another thread after a wait, and the compiler must not keep the
-// address of the thread's variable over that.
+// Not inlined: a fiber may resume on another thread after a wait, and the compiler must not keep
+// the address of the thread's variable over that.
 [[gnu::noinline]] client_counts& tally::own(bool worker) noexcept {
     struct cache {
         std::uint64_t number = 0;
@@ -122,7 +125,7 @@ std::uint64_t tally::total(counter client_counts::*which) const noexcept {
 }
 
 std::uint64_t tally::open() const noexcept {
-    // Ends first: whoever's end is seen, his beginning is seen too.
+    // Ends first: if the end of a call is seen, so is its beginning.
     const std::uint64_t over = total(&client_counts::answered) + total(&client_counts::given_up);
     return total(&client_counts::begun) - over;
 }

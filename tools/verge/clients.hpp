@@ -54,7 +54,7 @@ class throttle {
 public:
     explicit throttle(time_point begin) noexcept : last_(begin) {}
 
-    /// To be told now and then how many calls have ended so far.
+    /// Called periodically with the number of calls that have ended so far.
     [[nodiscard]] std::uint64_t most(time_point at, std::uint64_t ended, duration time_out);
 
     static constexpr std::uint64_t always = 16;
@@ -72,11 +72,11 @@ class pacer {
 public:
     explicit pacer(time_point begin) noexcept : last_(begin) {}
 
-    /// How many calls are due since it was asked last.  What is further behind than most_behind is
-    /// forgiven: a client that cannot keep its rate makes fewer calls.
+    /// How many calls are due since the last call of this function.  What is further behind than
+    /// most_behind is forgiven: a client that cannot keep its rate makes fewer calls.
     [[nodiscard]] std::uint64_t due(time_point at, double calls_per_second) noexcept;
 
-    /// How long to sleep between two looks: a millisecond, or longer if few calls are due.
+    /// How long to sleep between two checks: a millisecond, or longer if few calls are due.
     [[nodiscard]] static duration step(double calls_per_second) noexcept;
 
     static constexpr duration most_behind = std::chrono::milliseconds(50);
@@ -108,8 +108,8 @@ private:
 class counter {
 public:
     void add() noexcept {
-        // relaxed load: this thread alone writes.  release: who reads the end of a call with
-        // acquire reads its beginning too, which was counted before.
+        // relaxed load: this thread alone writes.  release: a thread that reads the end of a call
+        // with acquire reads its beginning too, which was counted before.
         value_.store(value_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
     [[nodiscard]] std::uint64_t value() const noexcept {
@@ -121,7 +121,7 @@ private:
 };
 
 /// What one thread of an engine counts.  `begun` are calls that are sent for the first time, so
-/// that  calls = begun + retried,  and a call is over when it is answered or given up.
+/// that  calls = begun + retried,  and a call has ended when it is answered or given up.
 struct alignas(64) client_counts {
     counter begun, retried, answered, timed_out, given_up, early;
     counter armed, fired, cancelled;  // timers, by engines whose library part has no stats of them
@@ -142,7 +142,7 @@ struct alignas(64) client_counts {
 /// Thread safety: all members from any thread, but worker_busy(), which is called by one at a time.
 class tally {
 public:
-    /// Room for so many worker threads, and for `others`, such as a timer thread.
+    /// Room for this many worker threads, and for `others`, such as a timer thread.
     tally(unsigned workers, unsigned others, std::uint64_t seed);
 
     /// The calling thread's own counts.  A thread counts for one tally, until it counts for the

@@ -1,4 +1,5 @@
-// `verge completion bash`: made from the commands and options that the program has.
+// tools/verge/completion.cpp -- `verge completion bash`: made from the program's commands and
+// options.
 
 #include "commands.hpp"
 #include "json.hpp"

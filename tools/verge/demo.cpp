@@ -1,4 +1,5 @@
-// verge demo: a load, shown live, and what became of it.
+// tools/verge/demo.cpp -- `verge demo`: runs a load, shows it live, and checks and reports its
+// counts.
 
 #include "commands.hpp"
 #include "demo_report.hpp"
@@ -77,7 +78,7 @@ load_options checked(const demo_options& asked) {
             .workers = static_cast<unsigned>(asked.workers)};
 }
 
-// Before the run, not after it.  What stands there stays until there is something better.
+// Before the run, not after it.  An existing file stays until a new one replaces it.
 void check_writable(const std::string& path) {
     if (!std::ofstream(path, std::ios::app)) {
         throw std::runtime_error("demo: --report: cannot write '" + path + "'");
@@ -112,7 +113,7 @@ public:
             look();
         }
         run_.finishing = true;
-        // A call that has no end by then is lost, and the check says so.
+        // A call that has not ended by then is lost, and the check reports it.
         const time_point patience =
             now() + run_.options.time_out * load_options::most_attempts + 30s;
         while (!load_.finish_until(now() + look_every) && now() < patience) {
@@ -121,7 +122,7 @@ public:
         }
         look();
         run_.cpu_seconds = static_cast<double>(std::clock() - clock_begin_) / CLOCKS_PER_SEC;
-        screen_.erase();  // the summary says it all
+        screen_.erase();  // the summary has all figures
         if (how_ == showing::in_place) show_heading();
         return run_;
     }

@@ -1,3 +1,5 @@
+// tools/verge/demo_report.cpp -- a finished run of the demo as a page, and as JSON.
+
 #include "demo_report.hpp"
 
 #include "duration_text.hpp"

@@ -1,4 +1,4 @@
-// What the facts mean; and the command that tells it.
+// tools/verge/doctor.cpp -- `verge doctor`: what the facts about a machine mean for the library.
 
 #include "doctor.hpp"
 

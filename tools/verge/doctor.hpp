@@ -9,10 +9,10 @@
 
 namespace verge::tool {
 
-/// What was found out about a machine.  An empty optional: the system does not say.
+/// The facts about a machine.  An empty optional: the system does not report it.
 struct machine_facts {
     std::string kernel;                           // "6.1.0"
-    std::string clock_source;                     // "tsc"; "": not told
+    std::string clock_source;                     // "tsc"; "": unknown
     std::optional<std::uint64_t> timer_slack_ns;  // of this thread
     unsigned processors_online = 1;
     unsigned processors_allowed = 1;              // by the affinity mask
@@ -28,7 +28,7 @@ struct machine_facts {
     bool has_epoll_pwait2 = false;
     bool has_membarrier = false;          // the expedited one
     bool has_guard_install = false;       // MADV_GUARD_INSTALL
-    bool has_huge_pages = false;          // transparent, when asked for
+    bool has_huge_pages = false;          // transparent, on request (madvise)
     std::optional<double> sleep_late_us;  // median of short sleeps
 };
 

@@ -1,4 +1,4 @@
-// What the machine says: system calls tried, files of /proc and /sys read.
+// tools/verge/doctor_examine.cpp -- collects the facts: tries system calls, reads /proc and /sys.
 
 #include "doctor.hpp"
 
@@ -124,7 +124,7 @@ epoll_support try_epoll() {
     return found;
 }
 
-// Tries madvise on a page of its own.
+// Tries madvise on a new page.
 bool try_advice(int advice) {
     const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     void* const page =

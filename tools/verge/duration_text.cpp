@@ -1,3 +1,5 @@
+// tools/verge/duration_text.cpp -- parses and prints durations.
+
 #include "duration_text.hpp"
 
 #include <array>

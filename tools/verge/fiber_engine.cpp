@@ -1,3 +1,5 @@
+// tools/verge/fiber_engine.cpp -- calls made by fibers, one fiber per call.
+//
 // A fiber a call, on a scheduler with workers and timers of its own: it sends, waits for the answer
 // until the time-out, and sleeps before it sends again, all as plain code.
 //
@@ -30,7 +32,7 @@ public:
             clients_.push_back(scheduler_.spawn([this] { make_calls(); }));
     }
     ~fiber_engine() override {
-        clients_.clear();  // each is stopped and joined: nobody spawns any more
+        clients_.clear();  // each is stopped and joined: no more spawns
         scheduler_.stop();
     }
     fiber_engine(const fiber_engine&) = delete;

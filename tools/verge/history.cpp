@@ -1,3 +1,5 @@
+// tools/verge/history.cpp -- keeps a bounded number of samples by merging old ones.
+
 #include "history.hpp"
 
 #include <algorithm>

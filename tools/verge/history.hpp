@@ -25,8 +25,8 @@ public:
 
 private:
     std::vector<sample> kept_;
-    std::size_t together_ = 1;  // samples that one of kept_ stands for
-    std::size_t in_last_ = 0;   // how many the last one stands for yet
+    std::size_t together_ = 1;  // samples that one of kept_ represents
+    std::size_t in_last_ = 0;   // how many the last one represents so far
 };
 
 }  // namespace verge::tool

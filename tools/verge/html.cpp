@@ -1,3 +1,5 @@
+// tools/verge/html.cpp -- self-contained pages with plots as inline SVG.
+
 #include "html.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// tools/verge/http_connection.cpp -- the states, time limits, reads and writes of one connection.
+
 #include "http_connection.hpp"
 
 #include <verge/io/buffer.hpp>
@@ -30,7 +32,7 @@ http_connection::http_connection(ip::tcp::socket socket, http_service& service, 
       limits_(limits) {}
 
 void http_connection::start() {
-    // Neither can fail on a connection that is there; if it has gone, the first read tells.
+    // Neither can fail on an open connection; if it was closed, the first read reports that.
     const int on = 1;
     static_cast<void>(
         ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
@@ -134,7 +136,8 @@ void http_connection::written(std::error_code error) {
 }
 
 // Closing with bytes unread would make the system reset the connection, and the client might never
-// read what it was told.  So it is told that this is the end, and what it still sends is read.
+// read the response.  So the sending side is shut down first, and what the client still sends is
+// read.
 void http_connection::linger() {
     if (peer_ended_) return drop();
     enter(state::lingering);
@@ -201,7 +204,7 @@ void http_connection::too_late() {
     if (!waits(state_)) return drop();
     http_output out = session_.time_out();
     if (out.bytes.empty()) return drop();
-    // The read that is pending ends with the connection, and is not looked at before.
+    // The pending read ends with the connection; its result is not used before.
     write(std::move(out.bytes), out.then);
 }
 

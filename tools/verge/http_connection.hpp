@@ -2,14 +2,14 @@
 //
 // Every state has a time limit, on a timer of our own loop:
 //
-//     waiting     for the first byte of a request             limits.idle, the first time
-//     limits.request reading     from the first byte of a request to its end limits.request    then
-//     408 writing     a response, or an event                     limits.write streaming   between
-//     two events                          none: the server ends it lingering   after the last
-//     response, so that a client   limits.linger
-//                 which still sends gets to read it
+//     waiting     for the first byte of a request        limits.idle; limits.request at first
+//     reading     from the first byte to the end of it   limits.request, then 408
+//     writing     a response, or an event                limits.write
+//     streaming   between two events                     none: the server ends it
+//     lingering   after the last response, so that a     limits.linger
+//                 client which still sends can read it
 //
-// It lives as long as an operation of it is pending, and tells its owner when it is over.
+// It lives as long as one of its operations is pending, and notifies its owner when it ends.
 //
 // Thread safety: none, all on the loop's one thread.
 
@@ -41,7 +41,7 @@ struct http_limits {
 
 class http_connection;
 
-/// What a connection tells to whoever keeps it.
+/// The events of a connection, for its owner.
 class http_owner {
 public:
     http_owner() = default;
@@ -98,7 +98,7 @@ private:
     bool peer_ended_ = false;     // the client sends no more
     bool event_pending_ = false;  // one is on its way out
     bool finishing_ = false;
-    std::uint64_t told_requests_ = 0;  // of the session's, that the owner knows
+    std::uint64_t told_requests_ = 0;  // of the session's requests, reported to the owner
     std::uint64_t told_refused_ = 0;
     std::string output_;
     http_output::after then_ = http_output::after::more;

@@ -1,3 +1,6 @@
+// tools/verge/http_server.cpp -- accepts connections, and closes the one that has waited longest
+// when all places are taken.
+
 #include "http_server.hpp"
 
 #include <chrono>
@@ -75,7 +78,7 @@ bool http_server::evict() {
     return true;
 }
 
-// ---- what connections tell -------------------------------------------------------------------
+// ---- events of connections -------------------------------------------------------------------
 
 void http_server::waits(http_connection& connection) {
     waiting_at_[&connection] = waiting_.insert(waiting_.end(), &connection);

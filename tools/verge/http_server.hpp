@@ -2,7 +2,7 @@
 //
 // When all places are taken, the connection that has waited longest for its client to send a
 // request is closed to make room; if none waits, the new one is answered 503.  When the system has
-// no descriptors left, the same is done, and accepting goes on a little later.
+// no descriptors left, the same is done, and accepting is retried a little later.
 //
 // Thread safety: none, all on the loop's one thread.
 

@@ -1,3 +1,5 @@
+// tools/verge/http_service.cpp -- routes, access rules and responses.
+
 #include "http_service.hpp"
 
 #include "html.hpp"
@@ -55,7 +57,7 @@ destination destination_of(const http_request& request) {
     const auto hosts = request.equal_range(field::host);
     const auto count = std::distance(hosts.first, hosts.second);
     if (count == 1) to.host = lower(view_of(hosts.first->value()));
-    if (count == 0) to.host = "localhost";  // HTTP/1.0: no browser speaks it, so nobody is misled
+    if (count == 0) to.host = "localhost";  // HTTP/1.0: browsers do not use it
     to.valid = count == 1 || (count == 0 && request.version() < 11);
 
     std::string_view target = view_of(request.target());
@@ -209,7 +211,7 @@ http_answer http_service::answer(const http_request& request) {
         no.set(field::allow, beast_view(found->allow));
         return {std::move(no)};
     }
-    // These two tell nothing that a stranger could use, and scrapers come by any name.
+    // These two contain no secret, and scrapers use any host name.
     if (found->path == "/healthz") return {plain(http_status::ok, "ok")};
     if (found->path == "/metrics") return {metrics()};
 
@@ -273,7 +275,7 @@ http_response http_service::metrics() const {
 }
 
 http_response http_service::control(const http_request& request) {
-    // A browser says where the page that asks comes from; a script of the user's says nothing.
+    // A browser sends the origin of the page; a script of the user sends none.
     const auto origin = request.find(field::origin);
     const auto site = request.find("Sec-Fetch-Site");
     if ((origin != request.end() &&

@@ -1,7 +1,7 @@
 // tools/verge/http_service.hpp -- what `verge serve` answers: a request in, a response out.
 //
 // No socket, no clock, no state but that of the backend behind it: tests and the fuzzer call it as
-// the server does.  docs/design/serve.md says what is allowed to whom, and why.
+// the server does.  docs/design/serve.md has the access rules, and the reasons.
 //
 //     GET  /          the live page, with a token for /control
 //     GET  /events    server-sent events: one JSON sample after the other
@@ -63,7 +63,7 @@ struct http_stats {
     }
 };
 
-/// What the service tells about, and changes.
+/// What the service reports, and changes.
 class serve_backend {
 public:
     serve_backend() = default;
@@ -73,7 +73,7 @@ public:
 
     [[nodiscard]] virtual const sample& latest() const = 0;
     [[nodiscard]] virtual load_options options() const = 0;
-    /// May throw; the client is told that it failed.
+    /// May throw; the client then gets an error.
     virtual void apply(const load_change& change) = 0;
     [[nodiscard]] virtual http_stats stats() const = 0;
     /// Whether one more client may get events.
@@ -104,7 +104,7 @@ public:
 
     [[nodiscard]] http_answer answer(const http_request& request);
 
-    /// A response that says what is wrong, in a line of text.
+    /// A response that describes the error in a line of text.
     [[nodiscard]] static http_response plain(http_status status, std::string_view text);
 
 private:
@@ -117,7 +117,7 @@ private:
     options options_;
 };
 
-/// Equal, in a time that does not tell where they differ.
+/// Compares in constant time.
 [[nodiscard]] bool same_secret(std::string_view a, std::string_view b) noexcept;
 
 }  // namespace verge::tool

@@ -1,3 +1,5 @@
+// tools/verge/http_session.cpp -- HTTP/1.1 of one connection, from bytes to bytes.
+
 #include "http_session.hpp"
 
 #include <algorithm>
@@ -26,7 +28,7 @@ std::string date_now() {
             std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &parts)};
 }
 
-// The bytes of a message.  An answer to HEAD is its header alone, which tells the body's size.
+// The bytes of a message.  An answer to HEAD is its header alone, with the body's size.
 std::string serialized(http_response& message, bool head) {
     std::string bytes;
     http::response_serializer<http::string_body> serializer(message);
@@ -99,7 +101,7 @@ http_output http_session::time_out() {
 std::optional<http_output> http_session::next() {
     if (ended_) return std::nullopt;
     if (!begun_) {
-        // Empty lines before a request are passed over, as RFC 9112 asks.
+        // Empty lines before a request are skipped, as RFC 9112 requires.
         input_.erase(0, std::min(input_.find_first_not_of("\r\n"), input_.size()));
         if (input_.empty()) return std::nullopt;
         begun_ = true;

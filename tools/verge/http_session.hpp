@@ -46,10 +46,10 @@ public:
     [[nodiscard]] std::size_t room() const noexcept { return input_limit - input_.size(); }
     void receive(std::string_view bytes) { input_.append(bytes); }
 
-    /// What is to be sent; nothing if more has to come from the client first.
+    /// What to send; nothing if more input is needed first.
     [[nodiscard]] std::optional<http_output> next();
 
-    /// What to tell a client that is too slow: 408 if it has begun a request, else nothing.
+    /// The response to a client that is too slow: 408 if it has begun a request, else nothing.
     [[nodiscard]] http_output time_out();
 
     /// Between two requests, or before the first: nothing has come of the next one.
@@ -74,7 +74,7 @@ private:
     std::optional<parser> parser_;  // of the request that is being read
     std::size_t taken_ = 0;         // bytes of it that the parser has taken
     bool begun_ = false;            // some of them have come
-    bool continued_ = false;        // its client was told to send the body, or need not be
+    bool continued_ = false;        // "100 Continue" was sent, or is not needed
     bool closing_ = false;
     bool ended_ = false;
     std::uint64_t requests_ = 0;

@@ -1,3 +1,5 @@
+// tools/verge/json.cpp -- writes JSON text.
+
 #include "json.hpp"
 
 #include <cmath>

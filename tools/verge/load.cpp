@@ -1,3 +1,5 @@
+// tools/verge/load.cpp -- runs an engine, changes it while it runs, and collects its counts.
+
 #include "load.hpp"
 
 #include "engine.hpp"
@@ -148,7 +150,7 @@ public:
     }
 
     bool finish_until(time_point deadline) {
-        // No end of a call tells of itself, as that would cost each of them.  So it is looked for.
+        // The counts are polled: a notification at the end of each call would cost each of them.
         constexpr duration step = std::chrono::milliseconds(1);
         for (;;) {
             if (finished()) return true;
@@ -166,7 +168,7 @@ private:
                            [](const auto& each) { return each->done(); });
     }
 
-    // Both under lock_, or before anybody else can be here.
+    // Both under lock_, or before other threads use this object.
     void set_live() noexcept {
         // relaxed, twice: numbers, in no order.
         live_.rate.store(options_.rate, std::memory_order_relaxed);

@@ -26,7 +26,7 @@
 
 namespace verge::tool {
 
-/// What a call's time-out stands on.
+/// What implements the time-outs of calls.
 enum class engine_kind {
     thread,  // a callback on a timer_thread, calls made by threads
     fiber,   // a fiber a call, which waits for its answer with a time-out
@@ -52,8 +52,8 @@ struct load_options {
     static constexpr int most_attempts = 3;
 };
 
-/// What a load has done so far.  The first block is counted by the clients, the second told by the
-/// library: that they agree is the check.
+/// What a load has done so far.  The first block is counted by the clients, the second reported by
+/// the library: that they agree is the check.
 struct load_figures {
     std::uint64_t calls = 0;  // sent, those sent again too
     std::uint64_t answered = 0;

@@ -1,3 +1,5 @@
+// tools/verge/load_change.cpp -- parses and checks a change of the load.
+
 #include "load_change.hpp"
 
 #include "duration_text.hpp"

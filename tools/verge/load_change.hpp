@@ -16,7 +16,7 @@
 
 namespace verge::tool {
 
-/// What is wrong with a text that came from outside, in words for whoever sent it.
+/// What is wrong with a text that came from outside, as a message for the sender.
 class bad_text : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
@@ -38,7 +38,7 @@ struct load_change {
     std::string token;  // that the page was given
 };
 
-/// From rate, timeout, engine and token.  Throws bad_text for other names, a name that stands
+/// From rate, timeout, engine and token.  Throws bad_text for other names, a name that appears
 /// twice, and values out of their range.
 [[nodiscard]] load_change change_from(const text_fields& fields);
 

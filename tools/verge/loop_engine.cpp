@@ -1,10 +1,9 @@
-// An io_context that several threads run: each time-out, each answer and each pause is a wait of a
-// steady_timer.
+// tools/verge/loop_engine.cpp -- calls on an io_context that several threads run.
 //
-// A call is an object with two timers, used again for other calls.  The handlers of both may run at
-// the same time in two threads: cancel() says which of the two came first, and who ends last gives
-// the object back.  The loop has no statistics of its timers, but it tells each wait how it ended:
-// that is counted.
+// Each time-out, each answer and each pause is a wait of a steady_timer.  A call is an object with
+// two timers, which is reused.  The handlers of both may run at the same time in two threads: the
+// result of cancel() decides which of the two came first, and the handler that ends last returns
+// the object. The loop has no statistics of its timers; the engine counts the results of the waits.
 
 #include "engine.hpp"
 #include <verge/io/executor_work_guard.hpp>
@@ -125,7 +124,7 @@ private:
 
     void run() {
         ::pthread_setname_np(::pthread_self(), "loop");
-        static_cast<void>(tally_.worker());  // its processor time is asked for
+        static_cast<void>(tally_.worker());  // for its processor time
         loop_.run();
     }
 
@@ -137,7 +136,7 @@ private:
     }
 
     void make_calls(loop_client& client) {
-        // relaxed: looked at again.
+        // relaxed: read again.
         if (!sending_.load(std::memory_order_relaxed)) {
             // release: pairs with the acquire in done().
             senders_.fetch_sub(1, std::memory_order_release);
@@ -212,7 +211,7 @@ private:
     }
 
     void wait_ended(loop_call& call) noexcept {
-        // acq_rel: who ends last has seen all that the other did with the call.
+        // acq_rel: the handler that ends last sees all that the other did with the call.
         if (call.waits.fetch_sub(1, std::memory_order_acq_rel) == 1) calls_.give(call);
     }
 

@@ -1,4 +1,4 @@
-// The verge program: see time work.
+// tools/verge/main.cpp -- the verge program: its commands.
 
 #include "commands.hpp"
 

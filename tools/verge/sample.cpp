@@ -1,3 +1,5 @@
+// tools/verge/sample.cpp -- a load's figures over time.
+
 #include "sample.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// `verge serve`: the load as a service with a live page.
+// tools/verge/serve.cpp -- `verge serve`: the load as a service with a live page.
 
 #include "commands.hpp"
 #include "duration_text.hpp"
@@ -145,7 +145,7 @@ private:
         return {any ? "" : address, random_name(), random_name};
     }
 
-    // ---- what the service asks for
+    // ---- called by the service
     [[nodiscard]] const sample& latest() const override { return latest_; }
     [[nodiscard]] load_options options() const override { return load_.options(); }
     [[nodiscard]] http_stats stats() const override { return server_->stats(); }
@@ -292,7 +292,7 @@ void add_serve(CLI::App& program, int& status) {
             "What time-outs stand on: thread, fiber or loop")
         ->default_str("thread");
     command->add_flag("--json", options->json, "Print the address and the summary as JSON");
-    // For the tests: nobody wants to wait for ten seconds there.
+    // For the tests, which do not wait for ten seconds.
     add_time("--request-limit", options->limits.request, "")->group("");
     add_time("--idle-limit", options->limits.idle, "")->group("");
     add_time("--write-limit", options->limits.write, "")->group("");

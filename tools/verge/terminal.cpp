@@ -1,3 +1,5 @@
+// tools/verge/terminal.cpp -- size, colours and replaced lines of a terminal.
+
 #include "terminal.hpp"
 
 #include <algorithm>
@@ -25,7 +27,7 @@ terminal_size size_now() noexcept {
     winsize size{};
     terminal_size result;
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return result;
-    if (size.ws_col > 0) result.columns = size.ws_col;  // 0: nobody has told it
+    if (size.ws_col > 0) result.columns = size.ws_col;  // 0: unknown
     if (size.ws_row > 0) result.rows = size.ws_row;
     return result;
 }
@@ -94,7 +96,7 @@ void in_place_text::show(std::string_view text) {
         cursor_hidden_ = true;
         out += hide_cursor;
     }
-    // A terminal that has become narrower has broken the lines that stand there.
+    // A terminal that has become narrower has wrapped the lines that are shown.
     const std::size_t up = std::min(rows_of(shown_, size.columns), size.rows - 1);
     if (up > 0) out += "\x1b[" + std::to_string(up) + "A\r";
     shown_ = text;

@@ -38,7 +38,7 @@ private:
     bool cursor_hidden_ = false;
 };
 
-/// How many rows the text takes on a terminal so wide: what is wider goes on in the next row.
+/// How many rows the text takes on a terminal of this width: longer lines wrap.
 [[nodiscard]] std::size_t rows_of(std::string_view text, std::size_t columns) noexcept;
 
 /// SIGINT, SIGTERM, SIGTSTP and SIGWINCH do not act, but are taken one by one.  To be made before

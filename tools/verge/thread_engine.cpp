@@ -1,8 +1,10 @@
+// tools/verge/thread_engine.cpp -- calls made by threads, with a timer thread.
+//
 // Threads that make calls, and a timer thread: each time-out, each answer and each pause before a
 // call is sent again is a callback on it.
 //
-// A call has no object of its own.  Its time-out knows the attempt and the deadline, its answer
-// knows the time-out's id; cancel() says which of the two came first.
+// A call has no object.  Its time-out knows the attempt and the deadline, its answer
+// knows the time-out's id; the result of cancel() decides which came first.
 
 #include "timed_engine.hpp"
 #include <verge/base/parker.hpp>
@@ -43,7 +45,7 @@ private:
     }
 
     [[nodiscard]] bool ending() const noexcept {
-        return ending_.load(std::memory_order_relaxed);  // relaxed: looked at again
+        return ending_.load(std::memory_order_relaxed);  // relaxed: read again
     }
 
     // A worker.
@@ -52,7 +54,7 @@ private:
         client_counts& counts = tally_.worker();
         make_calls(counts, number);
         sender_ended();
-        while (!ending())  // its processor time is asked for until the end
+        while (!ending())  // keeps the thread: its processor time is read until the end
             static_cast<void>(parkers_[number].park(never));
     }
 

@@ -35,8 +35,8 @@ public:
     [[nodiscard]] std::vector<double> worker_busy() final { return tally_.worker_busy(); }
 
 protected:
-    /// Room for so many workers, each of which begins calls until it calls sender_ended(), and for
-    /// the counts of `others`.
+    /// Room for this many workers, each of which begins calls until it calls sender_ended(), and
+    /// for the counts of `others`.
     timed_engine(const live_settings& settings, unsigned workers, unsigned others,
                  std::uint64_t seed)
         : settings_(settings),
@@ -47,7 +47,7 @@ protected:
     ~timed_engine() override = default;
 
     [[nodiscard]] bool sending() const noexcept {
-        return sending_.load(std::memory_order_relaxed);  // relaxed: looked at again
+        return sending_.load(std::memory_order_relaxed);  // relaxed: read again
     }
     void sender_ended() noexcept {
         senders_.fetch_sub(1, std::memory_order_release);  // release: pairs with done()

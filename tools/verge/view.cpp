@@ -1,3 +1,5 @@
+// tools/verge/view.cpp -- a load as text for a terminal.
+
 #include "view.hpp"
 
 #include "duration_text.hpp"

@@ -14,7 +14,7 @@
 
 namespace verge::tool {
 
-/// How text is to look.
+/// The style of text.
 struct text_style {
     std::size_t columns = 80;
     bool colours = false;
@@ -38,7 +38,7 @@ struct demo_run {
     [[nodiscard]] double calls_per_second() const noexcept {
         return seconds_sending > 0 ? static_cast<double>(calls_sending) / seconds_sending : 0;
     }
-    /// Whether the machine was too slow for the rate.  A second is needed to tell.
+    /// Whether the machine was too slow for the rate.  False during the first second.
     [[nodiscard]] bool fell_behind() const noexcept {
         return seconds_sending >= 1 && calls_per_second() < 0.95 * options.rate;
     }

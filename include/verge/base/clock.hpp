@@ -71,7 +71,7 @@ template <coarse_duration Delay>
     return whole == duration::max() ? never : deadline_after(now, whole);
 }
 
-/// Anything that can tell the time: `steady_source` in production, `manual_clock` in tests.
+/// A source of time: `steady_source` in production, `manual_clock` in tests.
 template <class T>
 concept time_source = requires(const T& source) {
     { source.now() }

@@ -1,4 +1,4 @@
-// verge/base/manual_clock.hpp -- virtual time: a clock that moves only when it is told to.
+// verge/base/manual_clock.hpp -- virtual time: a clock that only advance() moves.
 //
 //     verge::manual_clock clock;
 //     std::thread sleeper([&] { clock.sleep_until(verge::time_point(10s)); });

@@ -1,7 +1,7 @@
 // verge/base/parker.hpp -- one thread sleeps until a deadline or until another thread wakes it.
 //
 //     verge::parker parker;                              // shared by the two threads
-//     if (parker.park(deadline)) { /* woken: look for work */ } else { /* the deadline passed */ }
+//     if (parker.park(deadline)) { /* woken: check for work */ } else { /* the deadline passed */ }
 //     queue.push(work), parker.unpark();                 // the other thread
 //
 // It is for one owner that waits for an event or a deadline, such as a timer thread.
@@ -84,8 +84,8 @@ public:
     }
 
     // ---- The steps of park(), for another clock (manual_clock) ---------------------------------
-    // The owner calls enter(); if that is true, it tells the clock, calls sleep(), tells the clock
-    // again and calls leave().  The clock calls expire() in between, from any thread.
+    // The owner calls enter(); if that returns true, it registers with the clock, calls sleep(),
+    // unregisters and calls leave().  The clock calls expire() in between, from any thread.
 
     /// Announces that the owner is about to sleep.  False if a wake-up was stored, which is now
     /// consumed.
@@ -128,7 +128,7 @@ public:
 
     /// Whether the owner is between enter() and what ends its sleep.
     [[nodiscard]] bool is_parked() const noexcept {
-        // relaxed: only decides whether to go on sleeping; the exchange in leave() synchronizes.
+        // relaxed: only decides whether to sleep again; the exchange in leave() synchronizes.
         return word_.load(std::memory_order_relaxed) == parked;
     }
 

@@ -21,7 +21,7 @@
 //   value   std::uint64_t.  Everything counted is events, objects, bytes or nanoseconds: exact as
 //           integers, while a double is exact up to 2^53 only.  Ratios and means are left to the
 //           reader, who has both terms and can also compute them over an interval.
-//   help    one phrase that says what is counted, and its unit if it has one.
+//   help    one phrase: what is counted, and its unit if it has one.
 //   Names and kinds do not depend on the values: every visit passes the same list in the same
 //   order.  The two strings are valid during the call only.
 // Nothing in the library logs or prints.

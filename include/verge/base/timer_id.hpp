@@ -1,4 +1,9 @@
 // verge/base/timer_id.hpp -- the id of a scheduled timer, and the results of cancel and reschedule.
+//
+// An id is a generation and a place in a pool of slots (verge/base/detail/slot_pool.hpp).  It may
+// be kept for any time, copied, hashed as an integer, and passed to a C interface as value().
+//
+// Thread safety: as an int.  Exceptions: none.
 
 #pragma once
 

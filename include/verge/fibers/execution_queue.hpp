@@ -1,4 +1,5 @@
-// verge/fibers/execution_queue.hpp -- many push, one fiber at a time consumes, in order.
+// verge/fibers/execution_queue.hpp -- many producers, and one fiber at a time that consumes in
+// order.
 //
 //     verge::fibers::execution_queue<line> log(fibers, [&](line l) { file << l; });
 //     log.push(text);                                                   // any thread or fiber
@@ -14,17 +15,18 @@
 // Invariants
 //   Q1  running_ changes under the lock: to 1 by the push that finds it 0 and starts the consumer,
 //       to 0 by the consumer that finds nothing.  So nothing is left without a consumer.
-//   Q2  After that 0, and the unlock, the consumer knows the address only.  Who joins sees the 0
-//       and then takes the lock: all that the consumer did comes before.
+//   Q2  After that 0, and the unlock, the consumer uses only the address.  join() reads the 0 and
+//       then takes the lock: everything that the consumer did happens before.
 //
 // Memory orders
 //   All relaxed: the lock orders everything.  tests/model/fiber_handover_model.cpp explores this
 //   source.
 //
-// Thread safety: push() and join() from anywhere; destruction alone, not by the consumer.
-// Exceptions: push() throws std::bad_alloc: then nothing was pushed.  If no fiber can be had, the
-// thread that pushes consumes.  What the consumer throws goes to the scheduler's on_exception; the
-// queue goes on with the next.
+// Thread safety: push() and join() from any thread or fiber; destruction alone, not by the
+// consumer.
+// Exceptions: push() throws std::bad_alloc: then nothing was pushed.  If no fiber can be spawned,
+// the thread that pushes consumes.  What the consumer throws goes to the scheduler's on_exception;
+// the queue continues with the next item.
 
 #pragma once
 
@@ -60,21 +62,21 @@ public:
             start = running_.load(std::memory_order_relaxed) == 0;
             if (start) running_.store(1, std::memory_order_relaxed);  // relaxed: the same
         }
-        static_cast<void>(made.release());  // the consumer's
+        static_cast<void>(made.release());  // owned by the consumer
         if (!start) return;
         try {
             on_.execute([this] { run(); });
         } catch (...) {
-            run();  // no fiber can be had: here, then
+            run();  // no fiber can be spawned: consume here
         }
     }
 
-    /// Waits until all that was pushed so far is consumed, and the consumer has gone.
+    /// Waits until all that was pushed so far is consumed, and the consumer has ended.
     void join() {
         // relaxed: the lock orders it.
         while (running_.load(std::memory_order_relaxed) != 0)
             static_cast<void>(wait_uninterrupted(running_, 1));
-        // The consumer has let go of it: what it did is seen, and it does not come back.
+        // The consumer has released the lock: what it did is visible, and it does not lock again.
         const verge::detail::lock_scope hold(lock_);
     }
 
@@ -92,7 +94,7 @@ private:
                 const verge::detail::lock_scope hold(lock_);
                 batch.append(nodes_);
                 if (batch.empty()) {
-                    // relaxed: join(), which sees it, takes the lock then.
+                    // relaxed: join(), which reads it, takes the lock afterwards.
                     running_.store(0, std::memory_order_relaxed);
                 }
             }
@@ -106,7 +108,7 @@ private:
                 }
             }
         }
-        notify_all(running_);  // looks at the address only: the queue may be gone
+        notify_all(running_);  // uses the address only: the queue may be destroyed
     }
 
     scheduler& on_;

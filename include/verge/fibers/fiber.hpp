@@ -3,7 +3,8 @@
 //     verge::fibers::fiber<int> answer = scheduler.spawn([] { return 42; });
 //     std::printf("%d\n", answer.join());
 //
-// The manners are std::jthread's: a handle that is destroyed asks the fiber to stop and joins it.
+// It behaves as std::jthread does: the destructor of a handle requests a stop of the fiber and
+// joins it.
 //
 // Guarantees, under the names of the tests that hold them
 //   JoinGivesTheValue              or rethrows what left the function.
@@ -11,12 +12,12 @@
 //   ManyMayWaitForTheEnd           wait() and wait_until(), from fibers and plain threads.
 //   AFiberCannotJoinItself         std::system_error, resource_deadlock_would_occur.
 //   AnInterruptIsRemembered        if it finds no wait that it can end, it ends the next one.
-//   AStopRequestEndsEveryWait      of those that can be interrupted; and its stop_token is told.
+//   AStopRequestEndsEveryWait      that can be interrupted, and is visible in its stop_token.
 //   AStaleIdIsHarmless             an id never names another fiber.
 //
 // Thread safety: of a handle as of an int; interrupt(), request_stop() and the waits from any
-// thread while nobody moves, joins or destroys it. Exceptions: join() throws what left the
-// function; the rest as said.
+// thread while no other thread moves, joins or destroys it.
+// Exceptions: join() throws what left the function; the rest as said.
 
 #pragma once
 
@@ -34,7 +35,7 @@
 
 namespace verge::fibers {
 
-/// Names one fiber, for ever.  8 bytes; the default names none.
+/// The id of one fiber; never reused.  8 bytes; a default-constructed one names none.
 class fiber_id {
 public:
     constexpr fiber_id() noexcept = default;
@@ -51,8 +52,8 @@ private:
 enum class stack_kind : std::uint8_t {
     small,   ///< For leaf work: options::small_stack.
     normal,  ///< options::normal_stack.
-    large,   ///< For deep recursion and foreign libraries: options::large_stack.
-    native,  ///< The worker's own.  Never migrates; its waits block that worker.
+    large,   ///< For deep recursion and third-party libraries: options::large_stack.
+    native,  ///< The worker's own stack.  Never migrates; its waits block that worker.
 };
 
 namespace detail {
@@ -82,12 +83,12 @@ public:
     [[nodiscard]] fiber_id id() const noexcept;
     [[nodiscard]] bool wait_until(time_point deadline) const;
     [[nodiscard]] bool done() const noexcept;
-    void rethrow() const;                   // what left the function, if something did; once
-    void hand_over_error() const noexcept;  // the same, to the scheduler's handler
+    void rethrow() const;                   // the exception that left the function, if any; once
+    void hand_over_error() const noexcept;  // passes it to the scheduler's handler
     void interrupt() const noexcept;
     void request_stop() const noexcept;
     void detach() noexcept;
-    void stop_and_join() const noexcept;  // inside of it, that ends the program
+    void stop_and_join() const noexcept;  // called by the fiber itself: terminates
     [[nodiscard]] std::stop_token stop_token() const noexcept;
 
 private:
@@ -96,7 +97,7 @@ private:
     fiber_record* record_ = nullptr;
 };
 
-// What a function returns, kept for join().
+// The return value of a fiber's function, kept for join().
 template <class T>
 struct fiber_value {
     using kept = std::optional<T>;
@@ -136,25 +137,28 @@ public:
     fiber(const fiber&) = delete;
     fiber& operator=(const fiber&) = delete;
 
+    /// Whether the handle refers to a fiber.
     [[nodiscard]] bool joinable() const noexcept {
         return static_cast<bool>(ref_);
     }
+    /// The id of the fiber; an empty one if there is none.
     [[nodiscard]] fiber_id id() const noexcept {
         return ref_ ? ref_.id() : fiber_id{};
     }
 
-    /// Whether it is over.
+    /// Whether the fiber has ended.
     [[nodiscard]] bool done() const noexcept {
         return ref_ && ref_.done();
     }
 
-    /// Waits for the end; the handle stays as it is.  Throws std::system_error: invalid_argument if
-    /// there is no fiber, resource_deadlock_would_occur inside of it.  Not ended by an interrupt.
+    /// Waits for the end; the handle is unchanged.  Throws std::system_error: invalid_argument if
+    /// there is no fiber, resource_deadlock_would_occur if the fiber itself calls it.  Not ended by
+    /// an interrupt.
     void wait() const {
         static_cast<void>(ref_.wait_until(never));
     }
 
-    /// The same until `deadline`.  Whether it is over.
+    /// The same until `deadline`.  Returns whether the fiber has ended.
     [[nodiscard]] bool wait_until(time_point deadline) const {
         return ref_.wait_until(deadline);
     }
@@ -162,8 +166,8 @@ public:
         return ref_.wait_until(deadline_after(steady_source{}.now(), d));
     }
 
-    /// Waits for the end and returns the value, or throws what left the function; or
-    /// std::bad_optional_access if it was left by this_fiber::exit().  The handle is empty then.
+    /// Waits for the end and returns the value, or throws the exception that left the function; or
+    /// std::bad_optional_access if the fiber ended by this_fiber::exit().  Empties the handle.
     T join() {
         wait();
         const detail::fiber_ref ref = std::move(ref_);
@@ -172,22 +176,23 @@ public:
             return detail::fiber_value<T>::take(*std::exchange(value_, {}).value);
     }
 
-    /// Lets it run on its own.  What leaves its function then goes to the scheduler's handler.
+    /// Lets it run without a handle.  An exception that leaves its function goes to on_exception.
     void detach() noexcept {
         ref_.detach();
         ref_ = {};
         value_ = {};
     }
 
-    /// Ends the wait that it is in, or else the next one: see wait_result::interrupted.
+    /// Ends the fiber's present wait, or else its next one: see wait_result::interrupted.
     void interrupt() const noexcept {
         if (ref_) ref_.interrupt();
     }
 
-    /// Ends every wait of it, now and later, and tells its std::stop_token.
+    /// Ends the fiber's present wait and every later one, and sets its std::stop_token.
     void request_stop() const noexcept {
         if (ref_) ref_.request_stop();
     }
+    /// The token that request_stop() sets.
     [[nodiscard]] std::stop_token get_stop_token() const noexcept {
         return ref_.stop_token();
     }

@@ -1,16 +1,19 @@
-// verge/fibers/parallel_for.hpp -- the same for many indices, on all workers.
+// verge/fibers/parallel_for.hpp -- calls a function for each index of a range, on all workers.
 //
 //     verge::fibers::parallel_for(0, rows, [&](std::size_t row) { scale(matrix[row]); });
 //
-// The range is cut into pieces of at least `grain` indices, each a fiber; the caller does the first
-// one itself and waits for the others.  For work that is worth it: some microseconds a piece.
+// The range is divided into chunks of at least `grain` indices, each run by a fiber; the caller
+// runs the first one itself and waits for the others.  For chunks of at least some microseconds.
 //
 // Guarantees, under the names of the tests that hold them
 //   VisitsEachIndexOnce
-//   RethrowsOneException      when all pieces have ended; a piece that throws leaves its rest out.
+//   RethrowsOneException      when all chunks have ended; a chunk that throws skips its rest.
 //   DropsTheOtherExceptions
 //
-// Exceptions: what the body throws, and what spawn() throws: then no piece is left running.
+// Not for a body that depends on other indices of the range: the order of chunks is unspecified.
+//
+// Thread safety: the body is called on several threads at once.
+// Exceptions: what the body throws, and what spawn() throws: then no chunk is left running.
 
 #pragma once
 
@@ -24,12 +27,15 @@
 
 namespace verge::fibers {
 
+/// Calls body(i) for each i in [begin, end), and returns when all calls have returned.  On the
+/// scheduler of the calling fiber; on scheduler::shared() if a plain thread calls it.  At most 4
+/// chunks per worker, of at least `grain` indices.
 template <std::invocable<std::size_t> Body>
 void parallel_for(std::size_t begin, std::size_t end, Body&& body, std::size_t grain = 1) {
     if (begin >= end) return;
     scheduler* const own = scheduler::current();
     scheduler& on = own != nullptr ? *own : scheduler::shared();
-    // A few pieces a worker, so that none waits long for the last.
+    // A few chunks per worker, so that the last one to finish is not far behind the others.
     const std::size_t count = end - begin;
     const std::size_t pieces = std::max<std::size_t>(4 * on.max_workers(), 1);
     const std::size_t size = std::max({grain, (count + pieces - 1) / pieces, std::size_t{1}});
@@ -37,7 +43,7 @@ void parallel_for(std::size_t begin, std::size_t end, Body&& body, std::size_t g
         for (std::size_t i = from; i < to; ++i)
             body(i);
     };
-    std::exception_ptr first;  // what is thrown later is dropped: all have the same cause, mostly
+    std::exception_ptr first;  // later ones are dropped: they usually have the same cause
     const auto attempt = [&first](auto&& part) {
         try {
             part();

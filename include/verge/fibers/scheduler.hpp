@@ -4,26 +4,26 @@
 //     auto f = fibers.spawn([] { verge::this_fiber::sleep_for(1s); return 42; });
 //     f.join();                                                        // from a thread or a fiber
 //
-// It is for programs that do many things at once and would rather write each of them as plain code
-// that waits: a fiber costs a page of stack while it sleeps, and its waits cost no thread.
+// It is for programs that do many things at once, each written as sequential code that waits: a
+// sleeping fiber costs a page of stack, and no thread.
 //
-// Not for work that computes for long without a wait where latency counts (it keeps its worker),
-// nor for calls that block the thread: wrap these in blocking().
+// Not for long computations without a wait where latency matters (they occupy their worker), nor
+// for calls that block the thread: wrap these in blocking().
 //
 // Guarantees, under the names of the tests that hold them
 //   RunsEachFiberOnce             on some worker, from its first run to its end.
 //   YieldGoesToTheBack            fibers that are ready take turns.
 //   OutsideSpawnsGetTheirTurn     also when the workers are busy yielding.
-//   NobodyIsStranded              what is ready runs on any worker that is free.
-//   ARefusedStackIsACountedWait   of a fiber that has not begun; it is tried again until it runs.
+//   NobodyIsStranded              a fiber that is ready runs on any worker that is free.
+//   ARefusedStackIsACountedWait   of a fiber that has not begun; allocation is retried.
 //   AnIdleSchedulerSleeps         at min_workers it makes no system call.
-//   StopNamesTheStuck             stop(deadline) returns who is still there, and why.
+//   StopNamesTheStuck             stop(deadline) returns the fibers that have not ended, and why.
 //   DestructionWaitsForAll        and leaks nothing.
 //
 // Thread safety: all members from any thread; construction and destruction alone, and destruction
-// not from a fiber of its own. Exceptions: spawn throws std::bad_alloc, std::system_error
-// (resource_unavailable_try_again at max_fibers, operation_canceled after stop()); then nothing was
-// spawned.
+// not from a fiber of its own.
+// Exceptions: spawn throws std::bad_alloc, std::system_error (resource_unavailable_try_again at
+// max_fibers, operation_canceled after stop()); then nothing was spawned.
 
 #pragma once
 
@@ -51,14 +51,14 @@ class timer_thread;
 
 namespace verge::fibers {
 
-/// spawn(urgent, f): the child runs now, and its parent queues up.
+/// spawn(urgent, f): the child runs at once, and its parent goes to the run queue.
 struct urgent_t {
     explicit urgent_t() = default;
 };
 inline constexpr urgent_t urgent{};
 
-/// spawn(batched, f): nobody is woken for it until flush(), the next spawn of another kind, or
-/// until the spawner waits.
+/// spawn(batched, f): no worker is woken for it until flush(), the next spawn of another kind, or
+/// the spawner's next wait.
 struct batched_t {
     explicit batched_t() = default;
 };
@@ -70,9 +70,9 @@ struct spawn_options {
 };
 
 enum class fiber_state : std::uint8_t {
-    runnable,  // it runs, or is ready to
+    runnable,  // it runs, or is ready to run
     sleeping,
-    waiting,  // for what wait_kind says
+    waiting,  // for something else: see wait_kind
 };
 
 [[nodiscard]] constexpr fiber_state state_of(wait_kind waits_for) noexcept {
@@ -80,7 +80,7 @@ enum class fiber_state : std::uint8_t {
     return waits_for == wait_kind::sleep ? fiber_state::sleeping : fiber_state::waiting;
 }
 
-/// A fiber that is not over, as it was at some moment.
+/// A snapshot of a fiber that has not ended.
 struct fiber_info {
     fiber_id id;
     std::string name;
@@ -108,7 +108,7 @@ struct returned_by<F> {
     using type = std::invoke_result_t<std::decay_t<F>&, std::stop_token>;
 };
 
-// An lvalue reference stays one; all else is a value of its own, neither const nor volatile.
+// An lvalue reference stays one; every other type loses its reference, const and volatile.
 template <class F, class R = typename returned_by<F>::type>
 using fiber_result = std::conditional_t<std::is_lvalue_reference_v<R>, R, std::remove_cvref_t<R>>;
 
@@ -124,21 +124,21 @@ public:
 
     struct options {
         std::string name = "verge-fiber";  ///< Threads are called name/0, name/1 ...
-        std::size_t min_workers = 1;       ///< Started at once; 1 to 1024.
-        std::size_t max_workers = 0;  ///< Grown to on demand; 0: the processors of the machine.
+        std::size_t min_workers = 1;       ///< Started by the constructor; 1 to 1024.
+        std::size_t max_workers = 0;       ///< Started on demand; 0: the number of processors.
         duration idle =
-            std::chrono::seconds(5);  ///< A worker above the minimum sleeps so long, then ends.
-        unsigned spin = 0;            ///< Looks for work so often before it sleeps.
-        std::vector<int> cpus = {};   ///< Where workers run, and nowhere else; empty: anywhere.
+            std::chrono::seconds(5);  ///< A worker above the minimum ends after this idle time.
+        unsigned spin = 0;  ///< How many times a worker searches for work before it sleeps.
+        std::vector<int> cpus = {};  ///< The processors that workers may run on; empty: any.
         std::size_t small_stack = std::size_t{16} * 1024;
         std::size_t normal_stack = std::size_t{64} * 1024;
         std::size_t large_stack = std::size_t{1024} * 1024;
-        bool guards = true;           ///< A page below each stack that ends an overflow.
-        bool name_overflows = false;  ///< Installs a SIGSEGV handler that says whose stack it was.
-        std::size_t keep_stacks = 4096;      ///< Free stacks of a kind that keep their memory.
-        std::size_t max_fibers = unlimited;  ///< That are not over.  Spawning more throws.
-        timer_thread* timers = nullptr;      ///< Where fibers sleep; none: timer_thread::shared().
-        /// What gets the exceptions of detached fibers; none: std::terminate.  Must not throw.
+        bool guards = true;                  ///< A guard page below each stack: an overflow faults.
+        bool name_overflows = false;         ///< Installs a SIGSEGV handler that names the fiber.
+        std::size_t keep_stacks = 4096;      ///< Free stacks of each kind that keep their memory.
+        std::size_t max_fibers = unlimited;  ///< Fibers that have not ended.  Spawning more throws.
+        timer_thread* timers = nullptr;      ///< For sleeps; nullptr: timer_thread::shared().
+        /// Receives the exceptions of detached fibers; empty: std::terminate.  Must not throw.
         std::function<void(std::exception_ptr)> on_exception = {};
     };
 
@@ -194,25 +194,25 @@ public:
 
     scheduler();
 
-    /// Starts min_workers.  Throws std::invalid_argument for nonsense, std::system_error naming the
-    /// call if the system refuses a thread or its cpus, std::bad_alloc.  What it refuses later is
-    /// counted (workers_refused): the workers that there are do the work, and it is asked again,
-    /// not more often than every 100 ms, when there is more of it.
+    /// Starts min_workers.  Throws std::invalid_argument for invalid options, std::system_error
+    /// naming the call if the system refuses a thread or its cpus, std::bad_alloc.  A thread that
+    /// is refused later is counted (workers_refused): the existing workers do the work, and
+    /// starting one is retried when there is more work, at most every 100 ms.
     explicit scheduler(const options& opts);
 
-    /// Waits until all fibers are over, then for the workers.
+    /// Waits until all fibers have ended, then for the workers.
     ~scheduler();
 
     scheduler(const scheduler&) = delete;
     scheduler& operator=(const scheduler&) = delete;
 
-    /// The one of the process: made on first use, never destroyed.
+    /// The process-wide instance: constructed on first use, never destroyed.
     static scheduler& shared();
 
-    /// The one that runs the calling fiber; nullptr on a plain thread.
+    /// The scheduler of the calling fiber; nullptr on a plain thread.
     [[nodiscard]] static scheduler* current() noexcept;
 
-    /// Runs `f` in a fiber of its own; with a std::stop_token, if it takes one.
+    /// Runs `f` in a new fiber; passes it a std::stop_token, if it takes one.
     template <fiber_function F>
     auto spawn(F&& f, const spawn_options& opts = {}) {
         return spawn_as(detail::spawn_mode::normal, std::forward<F>(f), opts);
@@ -226,34 +226,34 @@ public:
         return spawn_as(detail::spawn_mode::batched, std::forward<F>(f), opts);
     }
 
-    /// Wakes workers for what this thread has spawned batched.
+    /// Wakes workers for the batched spawns of this thread.
     void flush() noexcept;
 
-    /// Runs `fn` in a detached fiber: for timer_thread's run_on and the like.
+    /// Runs `fn` in a detached fiber: an executor, as for timer_thread's run_on.
     void execute(callback fn);
 
-    /// Interrupts the fiber with this id.  False if it is over.
+    /// Interrupts the fiber with this id.  False if it has ended.
     bool interrupt(fiber_id id) noexcept;
 
-    /// Asks all fibers to stop, refuses new ones, and waits for the end of all, at most until
-    /// `deadline`.  Returns those that are still there.  Throws std::bad_alloc, and in a fiber
-    /// std::system_error if the timer thread takes no timer for the deadline: they were asked then.
+    /// Requests a stop of all fibers, refuses new ones, and waits for the end of all, at most until
+    /// `deadline`.  Returns those that have not ended.  Throws std::bad_alloc, and in a fiber
+    /// std::system_error if the timer thread refuses a timer: the stop was requested all the same.
     std::vector<fiber_info> stop(time_point deadline = never);
 
-    /// How many workers there can be.
+    /// The upper limit of the number of workers.
     [[nodiscard]] std::size_t max_workers() const noexcept;
 
-    /// Gives an exception to on_exception, as one that leaves a detached fiber.
+    /// Passes an exception to on_exception, as one that leaves a detached fiber.
     void report(std::exception_ptr error) noexcept;
 
-    /// Gives memory that no fiber uses back to the system.
+    /// Returns memory that no fiber uses to the system.
     void trim() noexcept;
 
-    /// Looks at every living fiber, a few at a time: a million take some 20 ms.
+    /// Visits every fiber that has not ended, a few per hold of a lock: a million take some 20 ms.
     [[nodiscard]] statistics stats() const;
 
-    /// The fibers that are not over.  One that is spawned or ends meanwhile may or may not be among
-    /// them.
+    /// The fibers that have not ended.  One that is spawned or ends during the call may or may not
+    /// be included.
     [[nodiscard]] std::vector<fiber_info> living() const;
 
 private:

@@ -2,14 +2,18 @@
 //
 //     if (verge::this_fiber::sleep_for(100ms) != verge::fibers::sleep_result::elapsed) return;
 //
-// All of it may be called from a plain thread too, which then sleeps, or yields, as a thread.
+// All of it may be called from a plain thread, too, which then sleeps or yields as a thread, except
+// exit() and fiber_local.
 //
 // Guarantees, under the names of the tests that hold them
-//   NeverWakesEarly              a sleep that has elapsed lasted at least so long.
+//   NeverWakesEarly              an elapsed sleep has lasted at least its duration.
 //   ZeroYields                   a sleep of 0 lets others run.
 //   AnInterruptBeforeTheSleepIsRemembered
 //   ExitUnwindsTheStack          exit() runs the destructors of all that is on the stack.
 //   LocalsAreDestroyedAtTheEnd   of the fiber, last set first.
+//
+// Thread safety: each function concerns the calling fiber or thread only.
+// Exceptions: sleeps throw std::bad_alloc or std::system_error if the timer thread refuses a timer.
 
 #pragma once
 
@@ -23,13 +27,14 @@
 
 namespace verge::fibers {
 
+/// Why a sleep ended.
 enum class sleep_result : std::uint8_t {
     elapsed,      ///< The time has passed.
     interrupted,  ///< fiber::interrupt() ended it.
-    stopped,      ///< A stop was requested of the fiber.
+    stopped,      ///< A stop of the fiber was requested.
 };
 
-/// A variable that each fiber has one of, made when it is first asked for.  Fibers only.
+/// A variable with one value per fiber, constructed on first access.  Fibers only.
 template <class T>
 class fiber_local;
 
@@ -37,13 +42,15 @@ class fiber_local;
 
 namespace verge::this_fiber {
 
-/// The id of the calling fiber; of none on a plain thread.
+/// The id of the calling fiber; an empty id on a plain thread.
 [[nodiscard]] fibers::fiber_id id() noexcept;
 
-/// Lets others run that are ready: this one goes to the back.
+/// Lets other ready fibers run: this one goes to the end of the run queue.
 void yield() noexcept;
 
-/// Sleeps.  Throws std::bad_alloc or std::system_error if the timer thread takes no timer.
+/// Sleeps until `deadline`, or until an interrupt or a stop, which may have come before.  A
+/// deadline that has passed yields.  Throws std::bad_alloc or std::system_error if the timer thread
+/// refuses a timer.
 fibers::sleep_result sleep_until(time_point deadline);
 fibers::sleep_result sleep_for(duration d);
 
@@ -52,13 +59,15 @@ fibers::sleep_result sleep_for(Delay d) {
     return sleep_for(saturated(d));
 }
 
-/// Ends the fiber, by unwinding its stack.  Throws std::logic_error on a plain thread.
+/// Ends the fiber by unwinding its stack with an exception, which catch (...) must rethrow.  Throws
+/// std::logic_error on a plain thread.
 [[noreturn]] void exit();
 
-/// Whether a stop was requested of the calling fiber.
+/// Whether a stop of the calling fiber was requested.
 [[nodiscard]] bool stop_requested() noexcept;
 
-/// The name, as stop() and debuggers show it.
+/// The name, as stop() and debuggers show it.  On a plain thread set_name() does nothing and name()
+/// is empty.  Both may throw std::bad_alloc.
 void set_name(std::string_view name);
 [[nodiscard]] std::string name();
 
@@ -71,24 +80,28 @@ namespace detail {
 using local_destructor = void (*)(void*);
 [[nodiscard]] std::size_t new_local_key(local_destructor destroy);
 void delete_local_key(std::size_t key) noexcept;
-// Of the calling fiber; throws std::logic_error on a plain thread.
+// The value of the calling fiber; throws std::logic_error on a plain thread.
 [[nodiscard]] void* find_local(std::size_t key);
 void add_local(std::size_t key, void* value);
 
 }  // namespace detail
 
+/// A variable with one value per fiber, as thread_local is per thread.  Values are on the heap, and
+/// are destroyed when their fiber ends.
 template <class T>
 class fiber_local {
 public:
     fiber_local() : key_(detail::new_local_key([](void* p) { delete static_cast<T*>(p); })) {}
-    /// No fiber that has a value may be left.
+    /// Precondition: no fiber has a value of it any more.
     ~fiber_local() { detail::delete_local_key(key_); }
     fiber_local(const fiber_local&) = delete;
     fiber_local& operator=(const fiber_local&) = delete;
 
+    /// The value of the calling fiber, default constructed on first access.  Throws
+    /// std::logic_error on a plain thread, std::bad_alloc, and what T's constructor throws.
     T& operator*() const {
         if (void* const made = detail::find_local(key_)) return *static_cast<T*>(made);
-        auto fresh = std::make_unique<T>();  // which may ask for others
+        auto fresh = std::make_unique<T>();  // whose constructor may access other variables
         detail::add_local(key_, fresh.get());
         return *fresh.release();
     }

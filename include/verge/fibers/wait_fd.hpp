@@ -8,21 +8,21 @@
 //     const auto [result, came] = wait_fd(fd, fd_event::read | fd_event::write);
 //     if (came.contains(fd_event::write)) ...
 //
-// So a connection is a fiber that reads like plain code.  One thread of the process, started at the
-// first wait, asks the kernel (epoll) for all descriptors that fibers wait for; where a descriptor
-// is ready already, a wait costs one poll() and nothing else.
+// So a connection is a fiber with sequential code.  One thread of the process, started at the first
+// wait, polls (epoll) all descriptors that fibers wait for; if a descriptor is ready already, a
+// wait costs one poll().
 //
 // Guarantees, under the names of the tests that hold them
-//   ReturnsWhenReady              and leaves the descriptor as it was.
-//   TellsWhichOfASetCame          all of those asked for that are there, at least one.
+//   ReturnsWhenReady              and does not change the descriptor.
+//   TellsWhichOfASetCame          reports all requested events that are ready, at least one.
 //   ReturnsAtItsDeadline          never before it.
 //   AnInterruptEndsTheWait        and a stop request.
 //   ReadersAndWritersOfOneSocket  may wait at once, any number of each.
 //   TimedOutWaitsLeaveNothing     neither memory nor a registration in the kernel.
 //
-// Thread safety: all of it; a descriptor must not be closed while somebody waits for it.
+// Thread safety: all of it; a descriptor must not be closed while a fiber waits for it.
 // Exceptions: std::invalid_argument for an empty set; std::system_error for a descriptor that is
-// none, or cannot be waited for, and if the thread or its epoll is refused; std::bad_alloc.
+// not open, or cannot be polled, and if the thread or its epoll is refused; std::bad_alloc.
 
 #pragma once
 
@@ -67,14 +67,14 @@ enum class fd_result : std::uint8_t {
     ready,        ///< It can be read or written, or has an error to report.
     timed_out,    ///< The deadline has passed.
     interrupted,  ///< fiber::interrupt() ended the wait.
-    stopped,      ///< A stop was requested of the fiber.
+    stopped,      ///< A stop of the fiber was requested.
 };
 
-/// How a wait ended, and what for.
+/// How a wait ended, and with which events.
 struct fd_outcome {
     fd_result result = fd_result::ready;
-    /// Of the events asked for, those that came; empty unless `result` is ready.  A descriptor that
-    /// is broken or hung up has them all: nothing that is tried on it would block.
+    /// The requested events that are ready; empty unless `result` is ready.  A descriptor with an
+    /// error or a hang-up has them all: no operation on it would block.
     fd_events came = {};
 
     friend constexpr bool operator==(fd_outcome a, fd_result b) noexcept { return a.result == b; }

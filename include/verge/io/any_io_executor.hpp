@@ -3,16 +3,26 @@
 //     verge::any_io_executor ex = io.get_executor();
 //     ex = verge::make_strand(io);
 //
-// 40 bytes.  An executor of up to 32 bytes that is moved without exceptions is kept inside, others
-// on the heap, shared by all copies.  A function that is executed is kept in a verge::callback, so
-// up to 48 bytes of it need no allocation of their own.  Where the type is known,
-// io_context::executor_type is quicker.
+// It erases the executor's type, so that a timer or a socket has one type whatever runs its
+// handlers.  It is 40 bytes: an executor of up to 32 bytes whose move does not throw is stored in
+// place; a larger one is stored on the heap and shared by all copies.  execute() wraps the function
+// in a verge::callback, which stores up to 48 bytes of it without an allocation of its own.
 //
-// Guarantees, under the names of the tests that hold them
-//   AnyExecutorForwardsProperties    require, prefer and query reach what it holds.
+// Not for a hot path whose executor is known: io_context::executor_type makes no indirect call.
+// Not for an executor that has no execution_context: the conversion needs
+// query(execution::context).
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/executor_test.cpp)
+//   AnyExecutorForwardsProperties    require, prefer and query reach the executor that it holds.
 //   AnEmptyExecutorSaysSo            execute() and query() of an empty one throw bad_executor.
+//   ComparesWhatItHolds              equal: the same type, and equal values of it.
+//   HoldsLargeExecutorsOnTheHeap
 //
-// Thread safety: as an int.  Exceptions: construction from a large executor throws std::bad_alloc.
+// Thread safety: as an int: a const object may be used by several threads, a change needs exclusive
+// access.  Whether execute() may be called concurrently is up to the executor that it holds.
+//
+// Exceptions: construction from a large executor throws std::bad_alloc; copies and moves do not
+// throw.
 
 #pragma once
 
@@ -32,6 +42,8 @@
 
 namespace verge {
 
+/// Thrown by execute(), query() and the properties of an empty any_io_executor, and by a
+/// requirement that the executor it holds cannot meet.
 class bad_executor : public std::exception {
 public:
     [[nodiscard]] const char* what() const noexcept override { return "verge: no executor"; }
@@ -39,10 +51,11 @@ public:
 
 namespace detail::io {
 
+/// The properties that the table of operations can change or report.
 enum class any_property { possibly, never_block, fork, continuation, tracked, untracked };
 
-// Not execution::executor, which asks whether it is copied and compared, and so whether it
-// converts.
+// Can be stored.  execution::executor is not used here: it checks for a copy and for ==, which
+// would check for the conversion to any_io_executor, and so evaluate itself.
 template <class T>
 concept holdable_executor = requires(const T& ex, void (*f)()) {
     ex.execute(f);
@@ -51,13 +64,21 @@ concept holdable_executor = requires(const T& ex, void (*f)()) {
 
 }  // namespace detail::io
 
+/// Holds a copy of any executor that has a context, or nothing.
+///
+/// An executor_with_default (verge/io/default_completion_token.hpp) is stored without its default
+/// token.
 class any_io_executor {
     using property = detail::io::any_property;
 
 public:
+    /// An empty one: it is false, and execute() throws bad_executor.
     any_io_executor() noexcept {}  // NOLINT(modernize-use-equals-default): a const one may be made
+    /// The same.
     any_io_executor(std::nullptr_t) noexcept {}  // NOLINT: implicit, as in Asio
 
+    /// Holds a copy of `ex`.  Throws std::bad_alloc if `ex` is larger than 32 bytes, or may throw
+    /// when it is moved.
     template <class Executor>
     requires(
         !std::is_same_v<detail::io::without_default_t<std::decay_t<Executor>>, any_io_executor> &&
@@ -73,13 +94,17 @@ public:
         table_ = &table_of<target>;
     }
 
+    /// Copies the executor, or shares the one on the heap.  A tracked executor
+    /// (outstanding_work.tracked) counts as work once per copy.
     any_io_executor(const any_io_executor& other) noexcept : table_(other.table_) {
         if (table_ != nullptr) table_->copy(other, storage_);
     }
+    /// Leaves `other` empty.
     any_io_executor(any_io_executor&& other) noexcept
         : table_(std::exchange(other.table_, nullptr)) {
         if (table_ != nullptr) table_->relocate(other.storage_, storage_);
     }
+    /// Replaces the executor that it holds; by nullptr, leaves it empty.
     any_io_executor& operator=(const any_io_executor& other) noexcept {
         if (this != &other) *this = any_io_executor(other);
         return *this;
@@ -96,14 +121,21 @@ public:
         if (table_ != nullptr) table_->destroy(storage_);
     }
 
+    /// False if it is empty.
     explicit operator bool() const noexcept { return table_ != nullptr; }
 
+    /// Gives `f` to the executor that it holds, which decides where and when `f` runs.  `f` may be
+    /// move-only.  Throws bad_executor if this is empty, and what that executor throws.
     template <class F>
     void execute(F&& f) const {
         table().execute(*this, callback(std::forward<F>(f)));
     }
 
+    /// The execution context of the executor that it holds, and its properties.  A property that
+    /// the executor cannot report has the value 0: possibly, fork, untracked.  Throws bad_executor
+    /// if this is empty.
     [[nodiscard]] execution_context& context() const { return table().context(*this); }
+    /// The same, for verge::query.
     [[nodiscard]] execution_context& query(execution::context_t) const { return context(); }
     [[nodiscard]] execution::blocking_t query(execution::blocking_t) const {
         return execution::blocking_t(table().query(*this, property::possibly));
@@ -115,8 +147,9 @@ public:
         return execution::outstanding_work_t(table().query(*this, property::tracked));
     }
 
-    /// Where what it holds cannot have the property, require(blocking.never) throws bad_executor
-    /// and the others leave it as it is.
+    /// A copy with that property.  If the executor that it holds does not support blocking.never,
+    /// both require and prefer of it throw bad_executor, so that post() never runs a function in
+    /// place; every other property that is not supported leaves the copy unchanged.
     [[nodiscard]] any_io_executor require(execution::blocking_t::never_t) const {
         return with(property::never_block);
     }
@@ -139,17 +172,21 @@ public:
         return with(property::untracked);
     }
 
-    /// What it holds, if that is of this type.
+    /// The executor that it holds if its type is `Executor`, or else nullptr.  Valid until this
+    /// object is changed or destroyed.
     template <class Executor>
     [[nodiscard]] const Executor* target() const noexcept {
         if (table_ != &table_of<Executor>) return nullptr;
         return &held<Executor>(storage_);
     }
+    /// The type of the executor that it holds; typeid(void) if this is empty.
     [[nodiscard]] const std::type_info& target_type() const noexcept {
         return table_ != nullptr ? *table_->type : typeid(void);
     }
 
-    template <std::same_as<any_io_executor> T>  // no conversions
+    /// Equal if both are empty, or hold executors of one type that compare equal.  As templates, so
+    /// that no argument is converted.
+    template <std::same_as<any_io_executor> T>
     friend bool operator==(const T& a, const T& b) noexcept {
         if (a.table_ != b.table_) return false;
         return a.table_ == nullptr || a.table_->equal(a, b);
@@ -160,6 +197,7 @@ public:
     }
 
 private:
+    // One table per type of executor: what the compiler would put into a vtable.
     struct operations {
         void (*copy)(const any_io_executor& from, std::byte* to) noexcept;
         void (*relocate)(std::byte* from, std::byte* to) noexcept;
@@ -172,12 +210,14 @@ private:
         const std::type_info* type;
     };
 
+    // Whether a T is stored in place.
     static constexpr std::size_t capacity = 32;
     template <class T>
     static constexpr bool fits =
         (sizeof(T) <= capacity) &&
         (alignof(T) <= alignof(void*)) && std::is_nothrow_move_constructible_v<T>;
 
+    // The executor, in place or on the heap.
     template <class T>
     static const T& held(const std::byte* storage) noexcept {
         if constexpr (fits<T>) {
@@ -187,7 +227,7 @@ private:
         }
     }
 
-    // What stands in the storage: it, or a pointer that all copies share.
+    // What is in the storage: the executor, or a pointer that all copies share.
     template <class T>
     using stored = std::conditional_t<fits<T>, T, std::shared_ptr<const T>>;
     template <class T>
@@ -195,6 +235,7 @@ private:
         return *std::launder(reinterpret_cast<stored<T>*>(storage));
     }
 
+    // The functions of the table, for an executor of type T.
     template <class T>
     static void copy_it(const any_io_executor& from, std::byte* to) noexcept {
         ::new (static_cast<void*>(to))
@@ -264,6 +305,7 @@ private:
                                          &equal_it<T>, &execute_it<T>,  &context_it<T>,
                                          &with_it<T>,  &query_it<T>,    &typeid(T)};
 
+    // The table, or bad_executor if there is none.
     [[nodiscard]] const operations& table() const {
         if (table_ == nullptr) throw bad_executor();
         return *table_;
@@ -271,10 +313,10 @@ private:
     [[nodiscard]] any_io_executor with(property p) const { return table().with(*this, p); }
 
     alignas(void*) std::byte storage_[capacity];
-    const operations* table_ = nullptr;
+    const operations* table_ = nullptr;  // nullptr: empty
 };
 
-/// Asio's name for an executor of any type without a context of its own kind.
+/// Asio has a second type for executors of completion handlers; here it is the same.
 using any_completion_executor = any_io_executor;
 
 }  // namespace verge

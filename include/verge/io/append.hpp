@@ -1,12 +1,18 @@
-// verge/io/append.hpp -- adapts a token: values of your own come after the results.
+// verge/io/append.hpp -- adapts a token: the handler gets additional values after the results.
 //
 //     timer.async_wait(verge::append(handler, 7));              // handler(error, 7)
 //     post(io, verge::append(verge::use_future, 7)).get();      // 7
 //
-// Guarantees, under the names of the tests that hold them (tests/unit/io/token_adapter_test.cpp)
-//   AppendPutsValuesBehindTheResults      ValuesMayBeMoveOnly
+// For a handler that serves several operations, and has to know which one has completed. prepend
+// (verge/io/prepend.hpp) puts the values first; consign keeps them alive without passing them.
 //
-// Thread safety and exceptions: those of the operation, and of the values' moves.
+// Guarantees, under the names of the tests that hold them (tests/unit/io/token_adapter_test.cpp)
+//   AppendPutsValuesBehindTheResults
+//   ValuesMayBeMoveOnly               they are moved into the handler's call.
+//   ATokenMayBeUsedAgain              an lvalue token is copied, an rvalue token is moved.
+//   WhatBelongsToTheHandlerStays      executor, allocator and slot are those of the inner handler.
+//
+// Thread safety and exceptions: those of the operation, and of the values' copies and moves.
 
 #pragma once
 
@@ -20,6 +26,7 @@ namespace verge {
 
 namespace detail::io {
 
+/// Calls handler(results..., values...).
 struct appended {
     template <class R, class... Results, class... Values>
     static auto signature(R (*)(Results...), std::tuple<Values...>*)
@@ -36,10 +43,12 @@ struct appended {
 
 }  // namespace detail::io
 
+/// The type that append() returns.
 template <class Token, class... Values>
 using append_t = detail::io::token_with_values<detail::io::appended, Token, Values...>;
 
-/// The token, whose results are followed by the values.
+/// Adapts `token`: for results R... the inner token sees the signature void(R..., Values...).
+/// `values` are stored as std::decay_t of what is given: use std::ref to pass a reference.
 template <class Token, class... Values>
 [[nodiscard]] constexpr auto append(Token&& token, Values&&... values) {
     return detail::io::make_token_with_values<detail::io::appended>(

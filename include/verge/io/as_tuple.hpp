@@ -2,6 +2,15 @@
 //
 //     auto [error] = timer.async_wait(verge::as_tuple(verge::use_future)).get();
 //     timer.async_wait(verge::as_tuple)(handler);      // alone: with the operation's default token
+//
+// With use_future it returns the error as a value where use_future alone throws it.  To keep only
+// the error apart from the other results, use redirect_error (verge/io/redirect_error.hpp).
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
+//   AsTupleGivesOneArgument
+//   AdaptersKeepWhatBelongsToTheHandler    executor, allocator and slot are the inner handler's.
+//
+// Thread safety and exceptions: those of the operation, and of the results' moves.
 
 #pragma once
 
@@ -15,6 +24,8 @@
 
 namespace verge {
 
+/// A token that passes all results to `Token` as one tuple.  May be the default token of an object:
+/// as_default_on() in verge/io/default_completion_token.hpp.
 template <class Token>
 struct as_tuple_t : detail::io::may_be_default<as_tuple_t<Token>> {
     constexpr as_tuple_t() requires std::is_default_constructible_v<Token>
@@ -27,6 +38,7 @@ struct as_tuple_t : detail::io::may_be_default<as_tuple_t<Token>> {
 
 namespace detail::io {
 
+/// as_tuple itself: a function that adapts a token, and a token that adapts the default one.
 struct partial_as_tuple {
     template <class Token>
     constexpr auto operator()(Token&& token) const {
@@ -34,6 +46,7 @@ struct partial_as_tuple {
     }
 };
 
+/// Calls the inner handler with std::tuple(results...).
 template <class Handler>
 struct tuple_handler {
     using wrapped_type = Handler;
@@ -47,6 +60,8 @@ struct tuple_handler {
 
 }  // namespace detail::io
 
+/// as_tuple(token) adapts `token`: for results R... it sees the signature void(std::tuple<R...>).
+/// Given as a token itself, it adapts the operation's default token.
 inline constexpr detail::io::partial_as_tuple as_tuple{};
 
 template <class Token, class R, class... Results>

@@ -6,10 +6,19 @@
 //             [](auto handler, int q) { ... handler({}, 42); }, token, question);
 //     }
 //
-// A token says what becomes of the result.  A plain function is called with it; other tokens are
-// types with a specialisation of async_result: verge/io/deferred.hpp, use_future.hpp, detached.hpp,
-// or your own.  Its `initiate(initiation, token, args...)` makes a handler, calls
+// A token decides how the result is delivered.  A plain function is called with it; other tokens
+// are types with a specialisation of async_result: verge/io/deferred.hpp, use_future.hpp,
+// detached.hpp, or your own.  Its `initiate(initiation, token, args...)` makes a handler, calls
 // initiation(handler, args...), and returns what the operation is to return.
+//
+// For authors of operations and of tokens.  An operation that is made of others is easier to write
+// with async_compose (verge/io/compose.hpp).
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
+//   PlainHandlersAreCalled
+//   AUsersTokenWorks                       a specialisation of async_result is all that it needs.
+//   AdaptersKeepTheExecutorOfTheOperation
+// tests/unit/io/every_token_test.cpp runs every operation with every token.
 //
 // Thread safety and exceptions: those of the operation.
 
@@ -20,9 +29,12 @@
 
 namespace verge {
 
-/// The plain case: the token is the handler.
+/// What a token does with an operation of the given signature.  The primary template is the plain
+/// case: the token is the handler.  Specialise it for a token of your own.
 template <class Token, class... Signatures>
 struct async_result {
+    /// Calls initiation(handler, args...), now or later, and returns what the operation returns to
+    /// its caller.  `Raw` is Token, with the reference and const of the argument.
     template <class Initiation, class Raw, class... Args>
     static decltype(auto) initiate(Initiation&& initiation, Raw&& token, Args&&... args) {
         return std::forward<Initiation>(initiation)(std::forward<Raw>(token),
@@ -30,7 +42,8 @@ struct async_result {
     }
 };
 
-/// Begins an operation whose handler is made of `token`.
+/// Begins an operation of the given signature: calls async_result's initiate() for the token.  What
+/// it returns is up to the token: nothing for a plain handler, a future for use_future.
 template <class Token, class... Signatures, class Initiation, class... Args>
 decltype(auto) async_initiate(Initiation&& initiation, std::remove_reference_t<Token>& token,
                               Args&&... args) {
@@ -51,7 +64,8 @@ constexpr decltype(auto) forward_inner(Inner& inner) noexcept {
     }
 }
 
-/// What an initiation that adapts another one is: it has the executor of that, if that has one.
+/// The base of an initiation that adapts another one: it has the executor of that one, if that one
+/// has an executor.
 template <class Initiation>
 struct adapted_initiation {
     Initiation initiation;
@@ -67,7 +81,7 @@ struct adapted_initiation<Initiation> {
     Initiation initiation;
 };
 
-/// What is called with the inner token's handler: wraps it, then begins the operation.
+/// Is called with the inner token's handler: wraps it, and begins the operation with the result.
 template <class Initiation, class Wrap>
 struct wrapped_initiation : adapted_initiation<Initiation> {
     Wrap wrap;
@@ -79,7 +93,8 @@ struct wrapped_initiation : adapted_initiation<Initiation> {
     }
 };
 
-/// For tokens that adapt another one: begins with the inner token, and wraps the handler it makes.
+/// For tokens that adapt another one: begins with the inner token, and wraps the handler that it
+/// makes.
 template <class Inner, class... Signatures, class Initiation, class Raw, class Wrap, class... Args>
 decltype(auto) initiate_wrapped(Initiation&& initiation, Raw&& token, Wrap&& wrap, Args&&... args) {
     return async_result<Inner, Signatures...>::initiate(

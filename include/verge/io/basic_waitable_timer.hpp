@@ -2,38 +2,45 @@
 //
 //     verge::steady_timer timer(io, 50ms);                        // examples/loop_timer.cpp
 //     timer.async_wait([](std::error_code error) {
-//         if (!error) ...                     // it is time; else operation_aborted: cancelled
+//         if (!error) ...                     // it has expired; else operation_aborted: cancelled
 //     });
-//     timer.expires_after(1s);                // ends pending waits, sets a new time
+//     timer.expires_after(1s);                // ends pending waits, sets a new expiry
 //     timer.cancel();
 //
-// By name and meaning Asio's.  steady_timer, system_timer, high_resolution_timer and boottime_timer
-// are aliases, each in a header of its own.  Arming and cancelling is made to be cheap: a time-out
-// a request, most of which are cancelled.  The loop's other timers share no lock with it.
+// Names and meaning are Asio's.  steady_timer, system_timer, high_resolution_timer and
+// boottime_timer are aliases, each in a header of its own.  It is built for a time-out per request,
+// most of which are cancelled: cancelling a steady_timer leaves its slot armed, and the next wait
+// of that timer reuses the slot, so that the pair takes the timer's own lock and no other.  The
+// price is at most one wake-up of the loop, at the expiry of a wait that was cancelled.
 //
-// Not for functions that are called at given times without a loop: that is timer_thread.
+// Not for functions that are called at given times without a loop: that is timer_thread.  Not for
+// work that repeats: periodic_timer keeps its phase.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/timer_test.cpp)
 //   NeverCompletesEarly              a wait completes without error at or after the expiry.
-//   EveryWaitCompletesOnce           expired or operation_aborted; never in the call that begins
-//   it. WaitsCompleteInOrder             those of one timer in the order they began.
+//   EveryWaitCompletesOnce           expired or operation_aborted; never inside async_wait itself.
+//   WaitsCompleteInOrder             those of one timer in the order they began.
 //   CancelCountsWhatItEnds           as do cancel_one, expires_at and expires_after.
 //   MovingTakesWaitsAlong            also to a timer with another type of executor.
 //   MaxNeverComes                    time_point::max() is never reached; MinIsDue: min() at once.
-//   MaxSitsInNoQueue                 a wait for it takes no slot and wakes nobody.
-//   ANewDateCountsAtOnce             for system_timer, and for it alone.
+//   MaxSitsInNoQueue                 a wait for it takes no slot and causes no wake-up.
+//   ANewDateCountsAtOnce             on system_clock only: setting the date moves the expiry.
 //   AUsersClockDecides               a clock with WaitTraits of its own.
 //
 // Thread safety: unlike Asio's, one timer may be used by several threads at once: expires_at,
-// expires_after, expiry, cancel, cancel_one, async_wait and wait.  Each takes effect at one moment,
-// and the moments decide: a wait is for the expiry that is set when it begins, and a new expiry
-// ends all waits that began before it.  So async_wait against expires_after in another thread is
-// ended, or is for the new expiry, and never for the old one; of two new expiries the last one
-// stays; of cancel() and an expiry that comes at the same time one ends each wait, never both.
-// Construction, destruction, moves and assignment alone.
-// Cancellation through a slot: as verge/io/cancellation.hpp says.
+// expires_after, expiry, cancel, cancel_one, async_wait and wait.  Each call takes effect at one
+// moment, and the order of these moments decides: a wait is for the expiry that is set when it
+// begins, and a new expiry ends all waits that began before it.  So an async_wait that races with
+// expires_after in another thread is aborted, or is for the new expiry, and never for the old one;
+// of two new expiries the last one stays; where cancel() races with the expiry, exactly one of the
+// two ends each wait.  Construction, destruction, moves and assignment need exclusive access.
+// Cancellation through a slot follows verge/io/cancellation.hpp: not at the same time as the wait
+// begins or its handler runs.
+//
 // Exceptions: async_wait throws std::bad_alloc and what the handler's move throws, and then there
-// is no wait.  wait() throws nothing: it only sleeps.
+// is no wait.  A wait that reuses the slot of a cancelled one needs a new slot if that one is due
+// before the expiry; if memory is refused then, the wait ends with operation_aborted.  wait()
+// throws nothing: it only sleeps.
 
 #pragma once
 
@@ -58,6 +65,10 @@
 
 namespace verge {
 
+/// A timer: an expiry, and any number of waits for it.  The execution context of its executor must
+/// outlive it.  `WaitTraits` converts times of `Clock` to real time, for clocks that run
+/// differently: verge/io/wait_traits.hpp.  The default executor works with any context; with
+/// io_context::executor_type the timer is smaller and its calls are direct.
 template <class Clock, class WaitTraits = wait_traits<Clock>, class Executor = any_io_executor>
 class basic_waitable_timer {
     using handle_type = detail::io::timer_handle<Clock, WaitTraits, Executor>;
@@ -75,7 +86,10 @@ public:
         using other = basic_waitable_timer<Clock, WaitTraits, Other>;
     };
 
-    /// A timer without a time: it is due.
+    /// A timer on an executor, or on the executor of a context.  Without an expiry, it is the
+    /// clock's epoch: a wait is due at once.  With a time point, or a delay from now, that is the
+    /// expiry.  Throws std::bad_alloc, and std::system_error if the context's reactor cannot be
+    /// made.
     explicit basic_waitable_timer(const Executor& ex) : handle_(ex) {}
     basic_waitable_timer(const Executor& ex, const time_point& expiry) : handle_(ex) {
         set(expiry, {});
@@ -96,13 +110,14 @@ public:
         set(after(delay), {});
     }
 
-    /// Pending waits go with it.  `other` has no waits then, and may be used again.
+    /// Takes the expiry and the pending waits of `other`, which has no waits afterwards and may be
+    /// used again.  If memory for the new slot is refused, the waits end with operation_aborted.
     basic_waitable_timer(basic_waitable_timer&& other) : handle_(std::move(other.handle_)) {}
     template <class Other>
     requires std::is_convertible_v<Other, Executor> basic_waitable_timer(
         basic_waitable_timer<Clock, WaitTraits, Other>&& other)  // NOLINT: as Asio
         : handle_(std::move(other.handle_)) {}
-    /// Ends the waits that this one had.
+    /// Ends its own waits with operation_aborted, then takes those of `other`.
     basic_waitable_timer& operator=(basic_waitable_timer&& other) {
         handle_.assign(std::move(other.handle_));
         return *this;
@@ -113,34 +128,41 @@ public:
         handle_.assign(std::move(other.handle_));
         return *this;
     }
-    /// Ends all waits with operation_aborted.
+    /// Ends all waits with operation_aborted.  Their handlers still run, in the loop: they must not
+    /// use the timer.
     ~basic_waitable_timer() { handle_.destroy(); }
 
+    /// The executor that handlers without one of their own are called by.
     [[nodiscard]] const executor_type& get_executor() const noexcept { return handle_.executor(); }
 
-    /// Ends pending waits with operation_aborted.  Returns how many; those that have expired, and
-    /// whose handlers are to run already, are not among them.
+    /// Ends pending waits with operation_aborted.  Returns how many; waits that have expired, and
+    /// whose handlers are queued in the loop, are not among them.  The expiry stays.
     std::size_t cancel() {
         handle_.track("cancel");
         return handle_.home().cancel(handle_.timer());
     }
-    /// Ends the oldest wait.
+    /// Ends the oldest pending wait with operation_aborted.  Returns 1, or 0 if there is none.
     std::size_t cancel_one() {
         handle_.track("cancel_one");
         return handle_.home().cancel_one(handle_.timer());
     }
 
+    /// The expiry that was set last, whether it has passed or not.
     [[nodiscard]] time_point expiry() const { return handle_.home().expiry(handle_.timer()); }
 
-    /// Sets the expiry, and ends pending waits as cancel() does.
+    /// Sets the expiry, and ends pending waits as cancel() does.  Returns how many.  A time that
+    /// has passed is allowed: the next wait is due at once.
     std::size_t expires_at(const time_point& expiry) {
         return expires_at(expiry, verge::duration::zero());
     }
+    /// expires_at(now + delay).  The sum saturates at time_point::max(), which is never, and at
+    /// min().  On the steady clock `now` comes from the fast clock, which is up to 3 us ahead: the
+    /// expiry is never early.
     std::size_t expires_after(const duration& delay) { return expires_at(after(delay)); }
 
-    /// The same with slack, which Asio has not: waits complete at the expiry or up to `slack`
-    /// later, where one wake-up of the loop serves several timers.  On the steady clock; others
-    /// ignore it.
+    /// The same with slack, which Asio does not have: waits complete at the expiry or up to `slack`
+    /// later, where one wake-up of the loop serves several timers.  `slack` is rounded down to a
+    /// power of two nanoseconds.  On the steady clock; other clocks ignore it.
     std::size_t expires_at(const time_point& expiry, verge::duration slack) {
         handle_.track("expires_at");
         return set(expiry, slack);
@@ -149,7 +171,10 @@ public:
         return expires_at(after(delay), slack);
     }
 
-    /// Blocks until the expiry.
+    /// Blocks the calling thread until the expiry.  The expiry is read again after each sleep: one
+    /// that another thread moves to later is waited for, one that it moves to earlier does not end
+    /// the sleep.  cancel() does not end it either.  Not for a handler: nothing else runs on that
+    /// thread meanwhile.
     void wait() {
         for (;;) {
             const time_point until = expiry();
@@ -163,7 +188,10 @@ public:
         error.clear();
     }
 
-    /// Calls a handler, void(std::error_code), at the expiry or with operation_aborted.
+    /// Begins a wait for the present expiry.  Completes with void(std::error_code): no error at or
+    /// after the expiry, operation_aborted if the wait is cancelled, or if the timer is destroyed
+    /// or gets a new expiry.  The handler is called through its associated executor, never inside
+    /// this call.  The pending wait keeps run() from returning.
     template <class Token = default_completion_token_t<Executor>>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code)>(initiate_wait{this}, token);

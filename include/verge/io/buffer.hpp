@@ -1,17 +1,27 @@
 // verge/io/buffer.hpp -- memory that is read into or written from: a pointer and a size.
 //
 //     char data[1024];
-//     socket.async_read_some(verge::buffer(data), handler);
+//     socket.async_read_some(verge::buffer(data), handler);          // examples/echo_server.cpp
 //     socket.async_write_some(verge::buffer(text.data(), n), handler);
 //
 //     std::array<verge::const_buffer, 2> parts{verge::buffer(head), verge::buffer(body)};
 //     verge::async_write(socket, parts, handler);       // both, without copying them together
 //
-// A sequence is one buffer, or any range of buffers: an array, a vector.  It is copied into the
-// operation; at most 16 of its buffers go into one system call, and an async_write or async_read
-// goes on with the rest.
+//     auto text = std::make_unique<std::string>(reply());        // the operation owns the memory
+//     const auto bytes = verge::buffer(*text);
+//     verge::async_write(socket, bytes, verge::consign(handler, std::move(text)));
 //
-// A view: what it refers to must live until the operation has completed.
+// A sequence is one buffer, or any forward range of buffers: an array, a vector.  It is copied into
+// the operation; one system call transfers at most 16 of its buffers, and an async_write or
+// async_read continues with the rest.
+//
+// A buffer is a view: the memory it refers to must stay valid and unmoved until the operation has
+// completed.  verge::consign keeps an owner alive until then.  There are no dynamic buffers.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/descriptor_test.cpp)
+//   SizeAndCopyTakeSequences      ReadsAndWritesSequences      AnEmptySequenceCompletesAtOnce
+//
+// Thread safety: as an int.  Exceptions: none.
 
 #pragma once
 
@@ -25,13 +35,17 @@
 
 namespace verge {
 
+/// Memory that may be written to.  Does not own it.
 class mutable_buffer {
 public:
+    /// An empty one: nullptr, 0.
     constexpr mutable_buffer() noexcept = default;
+    /// `size` bytes at `data`.
     constexpr mutable_buffer(void* data, std::size_t size) noexcept : data_(data), size_(size) {}
+    /// Where it begins, and its size in bytes.
     [[nodiscard]] constexpr void* data() const noexcept { return data_; }
     [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
-    /// Skips its first bytes.
+    /// Skips the first `n` bytes; all of them if there are fewer.
     mutable_buffer& operator+=(std::size_t n) noexcept {
         n = std::min(n, size_);
         data_ = static_cast<char*>(data_) + n;
@@ -44,15 +58,20 @@ private:
     std::size_t size_ = 0;
 };
 
+/// Memory that is only read.  Does not own it.  A mutable_buffer converts to it.
 class const_buffer {
 public:
+    /// An empty one: nullptr, 0.
     constexpr const_buffer() noexcept = default;
+    /// `size` bytes at `data`.
     constexpr const_buffer(const void* data, std::size_t size) noexcept
         : data_(data), size_(size) {}
     constexpr const_buffer(const mutable_buffer& b) noexcept  // NOLINT: implicit, as in Asio
         : data_(b.data()), size_(b.size()) {}
+    /// Where it begins, and its size in bytes.
     [[nodiscard]] constexpr const void* data() const noexcept { return data_; }
     [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+    /// Skips the first `n` bytes; all of them if there are fewer.
     const_buffer& operator+=(std::size_t n) noexcept {
         n = std::min(n, size_);
         data_ = static_cast<const char*>(data_) + n;
@@ -65,6 +84,8 @@ private:
     std::size_t size_ = 0;
 };
 
+/// Makes a buffer: of a pointer and a size in bytes, or of the first `most` bytes of another
+/// buffer.  Const memory gives a const_buffer, other memory a mutable_buffer.
 [[nodiscard]] constexpr mutable_buffer buffer(void* data, std::size_t size) noexcept {
     return {data, size};
 }
@@ -80,7 +101,7 @@ private:
 
 namespace detail::io {
 
-// Not of buffers: such a range is a sequence already.
+// A contiguous range whose elements are not buffers: a range of buffers is a sequence already.
 template <class Range>
 concept is_plain_range = requires(Range& r) {
     std::span(r);
@@ -90,7 +111,9 @@ concept is_plain_range = requires(Range& r) {
 
 }  // namespace detail::io
 
-/// Of an array, a vector, a string: anything whose elements stand in a row and are plain bytes.
+/// Makes a buffer of an array, a vector, a string, a span: any contiguous range of trivially
+/// copyable elements.  The size is that of the elements now, in bytes; a string literal includes
+/// its final zero.  A second argument limits the size to that many bytes.
 template <class Range>
 requires(detail::io::is_plain_range<Range>)
     [[nodiscard]] constexpr auto buffer(Range&& range) noexcept {
@@ -103,6 +126,7 @@ requires(detail::io::is_plain_range<Range>)
         return mutable_buffer(elements.data(), elements.size_bytes());
     }
 }
+/// The same, at most `most` bytes.
 template <class Range>
 requires(detail::io::is_plain_range<Range>)
     [[nodiscard]] constexpr auto buffer(Range&& range, std::size_t most) noexcept {
@@ -111,7 +135,7 @@ requires(detail::io::is_plain_range<Range>)
 
 // ---- sequences ----------------------------------------------------------------------------------
 
-/// The buffers of a sequence, for a loop.
+/// Iterators over the buffers of a sequence; one buffer is a sequence of one.
 [[nodiscard]] inline const mutable_buffer* buffer_sequence_begin(const mutable_buffer& b) noexcept {
     return &b;
 }
@@ -124,6 +148,7 @@ requires(detail::io::is_plain_range<Range>)
 [[nodiscard]] inline const const_buffer* buffer_sequence_end(const const_buffer& b) noexcept {
     return &b + 1;
 }
+/// The same for a range of buffers.
 template <std::ranges::forward_range Sequence>
 [[nodiscard]] auto buffer_sequence_begin(const Sequence& s) noexcept {
     return std::ranges::begin(s);
@@ -133,16 +158,18 @@ template <std::ranges::forward_range Sequence>
     return std::ranges::end(s);
 }
 
+/// What writes accept: a buffer, or a forward range of buffers; a mutable_buffer is one, too.
 template <class T>
 concept const_buffer_sequence = std::is_convertible_v<const T&, const_buffer> ||
     (std::ranges::forward_range<const T>&&
          std::is_convertible_v<std::ranges::range_reference_t<const T>, const_buffer>);
+/// What reads accept.
 template <class T>
 concept mutable_buffer_sequence = std::is_convertible_v<const T&, mutable_buffer> ||
     (std::ranges::forward_range<const T>&&
          std::is_convertible_v<std::ranges::range_reference_t<const T>, mutable_buffer>);
 
-/// How many bytes are in all of them.
+/// The sum of the sizes of all buffers of a sequence, in bytes.
 template <const_buffer_sequence Sequence>
 [[nodiscard]] std::size_t buffer_size(const Sequence& s) noexcept {
     std::size_t total = 0;
@@ -151,7 +178,8 @@ template <const_buffer_sequence Sequence>
     return total;
 }
 
-/// Copies as many bytes as fit, and at most `most`.  Returns how many.
+/// Copies bytes from one sequence to another until either ends, and at most `most`.  Returns how
+/// many.  The two must not overlap.
 template <mutable_buffer_sequence To, const_buffer_sequence From>
 std::size_t buffer_copy(const To& to, const From& from,
                         std::size_t most = std::numeric_limits<std::size_t>::max()) noexcept {

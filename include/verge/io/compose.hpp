@@ -10,21 +10,36 @@
 //             token, timer);
 //     }
 //
-// `self` is the handler of each part: it is moved into it, and has the executor, the allocator and
-// the memory of what was cancelled that belong to the user's handler.  The function is called once
-// to begin, with `self` alone, and once for each part, with its results.  It ends the whole by
-// self.complete(results...), which must not be called before async_compose has returned: where no
-// part has been begun, post it.
+// An operation that may end before it has begun an inner one posts itself first:
 //
-// The executors of the objects that are given have work meanwhile; the first is that of handlers
-// which have none.  Terminal cancellation through a slot reaches the part that is pending;
-// self.reset_cancellation_state(filter) changes that, and self.cancelled() tells what was asked.
+//     [this, posted = false](auto& self) mutable {
+//         if (!posted) {
+//             posted = true;
+//             return verge::post(std::move(self));    // never complete inside the initiation
+//         }
+//         self.complete(cached_result);
+//     }
+//
+// `self` is the completion handler of each inner operation: it is moved into the operation, and has
+// the executor, the allocator and the cancellation state of the user's handler.  The function is
+// called once to begin, with `self` alone, and once when each inner operation completes, with its
+// results.  It ends the composed operation by self.complete(results...), which must not be called
+// before async_compose has returned: if no inner operation has been started, post `self` first.
+//
+// The executors of `objects` have outstanding work until then; the first one calls handlers that
+// have no executor.  Terminal cancellation through a slot reaches the inner operation that is
+// pending; self.reset_cancellation_state(filter) changes which kinds pass, and self.cancelled()
+// returns those that were requested.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/compose_test.cpp)
 //   RunsItsPartsInTurn      PartsHaveWhatBelongsToTheHandler      HasWorkUntilItIsComplete
 //   ASlotEndsThePartThatIsPending      TheFilterMayBeChanged       TakesAnyToken
+//   ComposedIsAnInitiation
 //
-// Thread safety: as for any handler.  Exceptions: those of the parts.
+// Thread safety: the first call of the function is on the thread that begins the operation, the
+// others are on the handler's executor; never two at a time.
+// Exceptions: those of the inner operations, and what the function throws: out of async_compose for
+// the first call, out of run() for the others.
 
 #pragma once
 
@@ -57,7 +72,7 @@ auto executor_of(T& context) requires(!execution::executor<T> &&
     return context.get_executor();
 }
 
-/// Executors that have work; the first is the operation's own.
+/// Executors with outstanding work; the first is the operation's own.
 template <class... Executors>
 class composed_work {
 public:
@@ -83,10 +98,10 @@ private:
     using tracked = std::tuple<std::decay_t<decltype(verge::prefer(
         std::declval<const Executors&>(), execution::outstanding_work.tracked))>...>;
     [[no_unique_address]] std::tuple<Executors...> all_;
-    std::optional<tracked> work_;  // until it is complete
+    std::optional<tracked> work_;  // until complete()
 };
 
-/// What was asked of an operation through its slot.  Nothing where the handler never has one.
+/// The cancellation state of an operation; empty for a handler that never has a slot.
 template <class Handler>
 class composed_cancellation {
 public:
@@ -111,7 +126,8 @@ public:
     [[nodiscard]] cancellation_state state() const noexcept { return {}; }
 };
 
-/// The `self` of a composed operation.
+/// The `self` of a composed operation: a move-only completion handler.  It owns the implementation,
+/// the work and the user's handler.
 template <class Implementation, class Work, class Handler, class... Signatures>
 class composed_operation {
 public:
@@ -132,7 +148,11 @@ public:
     composed_operation& operator=(const composed_operation&) = delete;
     ~composed_operation() = default;
 
+    /// The executor of the first object; get_executor() is the handler's, with this one as its
+    /// default.
     [[nodiscard]] io_executor_type get_io_executor() const noexcept { return work_.first(); }
+    /// What belongs to the user's handler: each inner operation is called on its executor, uses its
+    /// allocator, and can be cancelled through its slot.
     [[nodiscard]] executor_type get_executor() const noexcept {
         return verge::get_associated_executor(handler_, work_.first());
     }
@@ -143,13 +163,14 @@ public:
         return cancellation_.state().slot();
     }
 
-    /// A part has ended, or the whole begins.
+    /// Calls the implementation: the composed operation begins, or an inner one has completed.
     template <class... Results>
     void operator()(Results&&... results) {
         get_cancellation_slot().clear();
         implementation_(*this, std::forward<Results>(results)...);
     }
-    /// Ends the whole: nothing may be done with it afterwards.
+    /// Ends the composed operation: releases the work, and calls the user's handler in place.
+    /// `self` must not be used afterwards.
     template <class... Results>
     void complete(Results&&... results) {
         static_assert(sizeof...(Signatures) == 0 || (takes<Signatures, Results...>::value || ...),
@@ -159,20 +180,23 @@ public:
         std::move(own)(std::forward<Results>(results)...);
     }
 
+    /// The state between the handler's slot and the inner operations.
     [[nodiscard]] cancellation_state get_cancellation_state() const noexcept {
         return cancellation_.state();
     }
-    /// What was asked so far.
+    /// The kinds of cancellation that were requested and passed the filter.
     [[nodiscard]] cancellation_type cancelled() const noexcept {
         return cancellation_.state().cancelled();
     }
-    /// Forgets what was asked, and lets through what the filters say: terminal, without one.
+    /// Forgets all requests, and installs these filters (see cancellation_state): terminal, without
+    /// one.
     template <class... Filters>
     void reset_cancellation_state(Filters&&... filters) {
         cancellation_.reset(handler_, std::forward<Filters>(filters)...);
     }
 
 private:
+    // Whether results convert to the parameters of a signature.
     template <class Signature, class... Results>
     struct takes : std::false_type {};
     template <class R, class... Declared, class... Results>
@@ -180,9 +204,9 @@ private:
         : std::bool_constant<(std::is_convertible_v<Results, Declared> && ...)> {
     };
 
-    Implementation implementation_;
+    Implementation implementation_;  // the user's function
     Work work_;
-    Handler handler_;
+    Handler handler_;  // moved from by complete()
     [[no_unique_address]] composed_cancellation<Handler> cancellation_;
 };
 
@@ -200,6 +224,7 @@ struct initiate_composed<Implementation, std::tuple<Executors...>, Signatures...
             return std::get<0>(executors);
         }
     }
+    /// An rvalue gives up the implementation; an lvalue is copied, so it can begin again.
     template <class Handler, class... Args>
     void operator()(Handler&& handler, Args&&... args) && {
         begin(std::move(implementation), std::forward<Handler>(handler),
@@ -224,7 +249,8 @@ private:
 
 }  // namespace detail::io
 
-/// An initiation, for async_initiate: what async_compose begins, with first arguments of your own.
+/// The initiation that async_compose begins, to be passed to async_initiate: arguments that are
+/// given there reach the first call of `implementation` after `self`.
 template <class... Signatures, class Implementation, class... Objects>
 [[nodiscard]] auto composed(Implementation&& implementation, Objects&&... objects) {
     auto executors = std::make_tuple(detail::io::executor_of(objects)...);
@@ -233,8 +259,8 @@ template <class... Signatures, class Implementation, class... Objects>
         std::forward<Implementation>(implementation), std::move(executors)};
 }
 
-/// Begins an operation that `implementation` makes of others.  `objects` are those it works with,
-/// or their executors.
+/// Begins an operation that `implementation` makes of others.  `objects` are the timers, sockets or
+/// contexts it works with, or their executors.
 template <class Token, class Signature, class Implementation, class... Objects>
 decltype(auto) async_compose(Implementation&& implementation, std::remove_reference_t<Token>& token,
                              Objects&&... objects) {

@@ -4,10 +4,18 @@
 //     auto& wait = *timer;
 //     wait.async_wait(verge::consign(handler, std::move(timer)));   // lives until it has returned
 //
-// Guarantees, under the names of the tests that hold them (tests/unit/io/token_adapter_test.cpp)
-//   ConsignKeepsValuesUntilTheHandlerHasReturned      ValuesMayBeMoveOnly
+// For the object or the buffer that an operation refers to.  Where the handler needs the values,
+// use append or prepend.
 //
-// Thread safety and exceptions: those of the operation, and of the values' moves.
+// Guarantees, under the names of the tests that hold them (tests/unit/io/token_adapter_test.cpp)
+//   ConsignKeepsValuesUntilTheHandlerHasReturned
+//   ValuesMayBeMoveOnly
+//   ATokenMayBeUsedAgain              an lvalue token is copied, an rvalue token is moved.
+//   WhatBelongsToTheHandlerStays      executor, allocator and slot are those of the inner handler.
+//
+// Thread safety and exceptions: those of the operation, and of the values' copies and moves.  The
+// values are destroyed on the thread that runs the handler, or on the one that destroys the
+// operation.
 
 #pragma once
 
@@ -20,6 +28,7 @@ namespace verge {
 
 namespace detail::io {
 
+/// Calls handler(results...).
 struct consigned {
     template <class R, class... Results, class... Values>
     static auto signature(R (*)(Results...), std::tuple<Values...>*) -> R (*)(Results...);
@@ -31,10 +40,12 @@ struct consigned {
 
 }  // namespace detail::io
 
+/// The type that consign() returns.
 template <class Token, class... Values>
 using consign_t = detail::io::token_with_values<detail::io::consigned, Token, Values...>;
 
-/// The token, whose handler owns the values as well.
+/// Adapts `token`: its handler owns `values`, and destroys them after it has returned or when it is
+/// destroyed without a call.  The results are unchanged.
 template <class Token, class... Values>
 [[nodiscard]] constexpr auto consign(Token&& token, Values&&... values) {
     return detail::io::make_token_with_values<detail::io::consigned>(

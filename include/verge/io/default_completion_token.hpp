@@ -5,16 +5,17 @@
 //     auto quiet = verge::detached.as_default_on(verge::steady_timer(io, 1s));
 //     quiet.async_wait();
 //
-// It belongs to the executor of the object: deferred, if that does not say otherwise by a type
-// `default_completion_token_type`.  as_default_on_t<Object> is the object with such an executor,
-// and as_default_on(object) makes one of an object, whose pending operations go along.  deferred_t,
+// It belongs to the type of the object's executor: `deferred`, unless that type declares
+// `default_completion_token_type`. as_default_on_t<Object> is the object with such an executor, and
+// as_default_on(object) converts an object, whose pending operations move along.  deferred_t,
 // detached_t, use_future_t and as_tuple_t have both.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/default_token_test.cpp)
 //   IsThatOfTheExecutor      AsDefaultOnTakesWaitsAlong      AnAdapterAloneAdaptsIt
-//   CostsNothing             the loop calls the handler itself, as it does without.
+//   AStrandMayHaveOne        AFunctionMayBePostedWithout
+//   CostsNothing             the loop calls the handler in place, as with a plain executor.
 //
-// Thread safety and exceptions: those of the executor.
+// Thread safety and exceptions: those of the executor and of the object.
 
 #pragma once
 
@@ -28,6 +29,7 @@ struct deferred_t;
 
 namespace detail::io {
 
+/// The declared token of an executor type, or else deferred.
 template <class T>
 struct default_token_of {
     using type = deferred_t;
@@ -45,12 +47,14 @@ struct default_token_of<T> {
 /// The default token of operations whose executor is a T.  May be specialised for a user's type.
 template <class T>
 struct default_completion_token : detail::io::default_token_of<T> {};
+/// That token, as a type; it must be default constructible to be used.
 template <class T>
 using default_completion_token_t = typename default_completion_token<T>::type;
 
 namespace detail::io {
 
-/// An executor that names a default token, and is otherwise as it was.
+/// An executor that declares a default token, and otherwise is `Inner`.  Converts from any executor
+/// that converts to `Inner`.
 template <class Inner, class Token>
 struct executor_with_default : Inner {
     using default_completion_token_type = Token;
@@ -69,7 +73,7 @@ struct executor_with_default : Inner {
     }
 };
 
-/// What it is without that.
+/// The executor without the declaration, through any number of layers.
 template <class Executor>
 struct without_default {
     using type = Executor;
@@ -79,24 +83,25 @@ struct without_default<executor_with_default<Inner, Token>> : without_default<In
 template <class Executor>
 using without_default_t = typename without_default<Executor>::type;
 
-/// A base of tokens that may be an object's default.
+/// The base of tokens that can be the default of an object.
 template <class Token>
 struct may_be_default {
     template <class Inner>
     using executor_with_default = detail::io::executor_with_default<Inner, Token>;
 
-    /// The object, with an executor that names this token.
+    /// The type of the object with an executor that declares this token.
     template <class Object>
     using as_default_on_t = typename Object::template rebind_executor<
         executor_with_default<typename Object::executor_type>>::other;
 
+    /// `object` with this token as its default: moved, with its pending operations, or copied.
     template <class Object>
     [[nodiscard]] static auto as_default_on(Object&& object) {
         return as_default_on_t<std::decay_t<Object>>(std::forward<Object>(object));
     }
 };
 
-/// The default token of what an initiation begins.
+/// The default token of the operation that an initiation begins: that of its executor.
 template <class Initiation>
 struct default_token_of_initiation {
     using type = deferred_t;

@@ -1,18 +1,29 @@
-// verge/io/deferred.hpp -- the token that keeps an operation for later: the default of all.
+// verge/io/deferred.hpp -- the token that packages an operation to be started later: the default.
 //
 //     auto wait = timer.async_wait(verge::deferred);     // or timer.async_wait(): nothing begins
 //     std::move(wait)([](std::error_code error) { ... });  // it begins now
 //     timer.async_wait() | verge::use_future;              // the same, with another token
 //
-// Operations take further operations as `deferred` functions: f(results...) returns a deferred
-// operation, and the whole is one.  deferred.values(...) is one that has its results already, and
+// deferred(f) chains: f(results...) returns a deferred operation, and the two together are one
+// deferred operation. deferred.values(...) is an operation that has its results already, and
 // deferred.when(condition).then(a).otherwise(b) one of two.
 //
 //     auto twice = timer.async_wait(verge::deferred([&](std::error_code) {
 //         return timer.async_wait(verge::deferred);
 //     }));
 //
-// Thread safety and exceptions: those of the operation.  What it refers to must outlive it.
+// In a chain each operation has the executor, the allocator and the slot of the final handler.  An
+// error is a result like any other: f decides whether to continue.
+//
+// A deferred operation refers to its timer or socket, which must outlive it.  One that is never
+// launched does nothing.  with_timeout (verge/io/cancel_after.hpp) takes one.  Not for a loop of
+// operations: async_compose (verge/io/compose.hpp) is for that.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
+//   DeferredIsTheDefaultAndBeginsNothing     DeferredMayBeCopiedAndPiped
+//   DeferredFunctionsMakeOneOperation        DeferredValuesAndConditionsAreOperations
+//
+// Thread safety and exceptions: those of the operation, when it is launched.
 
 #pragma once
 
@@ -25,16 +36,20 @@
 
 namespace verge {
 
-/// An operation that has not begun: call it with a token.
+/// An operation that has not begun: call it with a token.  It holds the initiation and copies of
+/// its arguments.  An rvalue is consumed by the call; an lvalue is copied, if it can be, and may be
+/// called again.
 template <class Signature, class Initiation, class... Args>
 class deferred_async_operation {
 public:
     using signature = Signature;
 
+    /// Packages an initiation with its arguments.  For tokens and operations.
     template <class I, class... As>
     explicit deferred_async_operation(std::in_place_t, I&& initiation, As&&... args)
         : initiation_(std::forward<I>(initiation)), args_(std::forward<As>(args)...) {}
 
+    /// Begins the operation, and returns what the token returns.
     template <class Token>
     decltype(auto) operator()(Token&& token) && {
         return std::apply(
@@ -44,18 +59,19 @@ public:
             },
             args_);
     }
+    /// The same for a copy of this.
     template <class Token>
     decltype(auto) operator()(Token&& token) const& {
         return deferred_async_operation(*this)(std::forward<Token>(token));
     }
 
-    /// Where the operation runs, if it says so.
+    /// The executor of the operation, if its initiation has one.
     [[nodiscard]] auto get_executor() const noexcept requires requires(const Initiation& i) {
         i.get_executor();
     }
     { return initiation_.get_executor(); }
 
-    /// operation | token
+    /// operation | token: begins it with that token.
     template <class Token>
     friend decltype(auto) operator|(deferred_async_operation operation, Token&& token) {
         return std::move(operation)(std::forward<Token>(token));
@@ -68,6 +84,7 @@ private:
 
 namespace detail::io {
 
+/// The token that deferred(f) returns.
 template <class F>
 struct deferred_function {
     F f;
@@ -122,6 +139,7 @@ struct either_initiation {
         }
     }
 };
+/// when(condition).then(a): waits for otherwise(b).
 template <class Then>
 struct deferred_then {
     bool first;
@@ -135,6 +153,7 @@ struct deferred_then {
             std::in_place, initiation{first, std::move(then), std::move(other)});
     }
 };
+/// when(condition): waits for then(a).
 struct deferred_when {
     bool first;
     template <class Then>
@@ -143,6 +162,7 @@ struct deferred_when {
     }
 };
 
+/// The signature of the operation that f(results...) returns.
 template <class F, class Signature>
 struct next_signature;
 template <class F, class R, class... Results>
@@ -152,27 +172,33 @@ struct next_signature<F, R(Results...)> {
 
 }  // namespace detail::io
 
+/// The type of verge::deferred.  As a token it returns a deferred_async_operation.
 struct deferred_t : detail::io::may_be_default<deferred_t> {
     constexpr deferred_t() noexcept = default;
-    /// A token for: then do what f(results...) returns.
+    /// A token that continues with the operation that f(results...) returns.  The whole is
+    /// deferred.
     template <class F>
     constexpr auto operator()(F&& f) const {
         return detail::io::deferred_function<std::decay_t<F>>{std::forward<F>(f)};
     }
-    /// An operation that completes at once, with these values.
+    /// An operation that completes with these values.  It calls the handler inside the launch, so
+    /// it is for the end of a chain.
     template <class... Values>
     [[nodiscard]] static constexpr auto values(Values&&... values) {
         return deferred_async_operation<void(std::decay_t<Values>...),
                                         detail::io::values_initiation, std::decay_t<Values>...>(
             std::in_place, detail::io::values_initiation{}, std::forward<Values>(values)...);
     }
-    /// when(condition).then(operation).otherwise(operation): one of two.
+    /// when(condition).then(a).otherwise(b): the deferred operation `a` or `b`, which must have one
+    /// signature.
     [[nodiscard]] static constexpr auto when(bool condition) noexcept {
         return detail::io::deferred_when{condition};
     }
 };
+/// The token.
 inline constexpr deferred_t deferred{};
 
+// Packages the initiation; begins nothing.
 template <class Signature>
 struct async_result<deferred_t, Signature> {
     template <class Initiation, class Raw, class... Args>
@@ -182,6 +208,7 @@ struct async_result<deferred_t, Signature> {
     }
 };
 
+// Packages the initiation with the function that continues it.
 template <class F, class Signature>
 struct async_result<detail::io::deferred_function<F>, Signature> {
     template <class Initiation, class Raw, class... Args>

@@ -1,9 +1,22 @@
-// verge/io/error.hpp -- what asynchronous operations end with.
+// verge/io/error.hpp -- the errors that asynchronous operations complete with.
 //
-//     if (error == verge::error::operation_aborted) ...     // somebody cancelled it
-//     if (error == verge::error::timed_out) ...             // with_timeout() did
+//     if (error == verge::error::operation_aborted) ...     // it was cancelled
+//     if (error == verge::error::timed_out) ...             // by with_timeout()
 //
-// The values are those of Asio: errno's, in std::system_category(), and a few of our own.
+// Names and values are Asio's: basic_errors are errno's values in std::system_category(), so that
+// they compare equal to what system calls report and to std::errc; misc_errors are the library's
+// own.
+//
+// They also compare with the standard's conditions: error == std::errc::operation_canceled is true
+// for operation_aborted.  A misc_error equals no condition.
+//
+// Not every value is produced by the library: most of them are what a system call may return.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
+//   CodesAreThoseOfTheSystem
+//
+// Thread safety: all functions from any thread.
+// Exceptions: none, except std::bad_alloc of message().
 
 #pragma once
 
@@ -13,11 +26,18 @@
 
 namespace verge {
 
+/// Asio's names for the standard types.
 using std::error_code;
 using std::system_error;
 
 namespace error {
 
+/// Errors of the system.  The library itself produces these:
+///   operation_aborted   the operation was cancelled, or its object was closed or destroyed.
+///   timed_out           with_timeout() reached its limit; the kernel reports it, too.
+///   bad_descriptor      the descriptor, or the socket, is not open.
+///   invalid_argument    not an address, or not a signal number; other flags for a signal in use.
+///   no_memory           memory was refused when a descriptor was registered.
 enum basic_errors {
     access_denied = EACCES,
     address_family_not_supported = EAFNOSUPPORT,
@@ -55,17 +75,19 @@ enum basic_errors {
     would_block = EWOULDBLOCK,
 };
 
+/// Errors that errno has no value for.
 enum misc_errors {
-    already_open = 1,  ///< assign() to an object that is open.
-    eof = 2,           ///< The other side has ended the stream.
+    already_open = 1,  ///< open(), assign() or accept() into an object that is open.
+    eof = 2,           ///< The peer has ended the stream: no more bytes will come.
     not_found = 3,     ///< No such element.
 };
 
+/// An error code in std::system_category().  Found by the conversion of the enum.
 inline std::error_code make_error_code(basic_errors e) noexcept {
     return {static_cast<int>(e), std::system_category()};
 }
 
-/// Of misc_errors.
+/// The category of misc_errors: "verge.misc".
 inline const std::error_category& misc_category() noexcept {
     class category final : public std::error_category {
     public:
@@ -86,6 +108,7 @@ inline const std::error_category& misc_category() noexcept {
     static const category one;
     return one;
 }
+/// An error code in misc_category().
 inline std::error_code make_error_code(misc_errors e) noexcept {
     return {static_cast<int>(e), misc_category()};
 }

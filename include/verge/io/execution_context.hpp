@@ -2,21 +2,24 @@
 //
 //     class my_service : public verge::execution_context::service {
 //         explicit my_service(verge::execution_context& context) : service(context) {}
-//         void shutdown() override { ... }           // destroy what the user has given
+//         void shutdown() override { ... }           // destroy the user's handlers
 //     };
 //     auto& s = verge::use_service<my_service>(context);          // made on first use
 //
-// io_context and thread_pool derive from it.  A service is the part of a library that exists once a
-// context: the timers, the sockets.
+// The base of io_context and thread_pool.  A service is the part of a library that exists once per
+// context: the timers, the sockets.  Users of contexts do not need this header; authors of services
+// do.
 //
-// Guarantees, under the names of the tests that hold them
-//   AServiceIsMadeOnce                      also when two threads ask for it first.
+// Guarantees, under the names of the tests that hold them (tests/unit/io/io_context_test.cpp)
+//   AServiceIsMadeOnce                      also when two threads ask for it first: both get one.
 //   ServicesAreShutDownThenDestroyed        the newest first; all are shut down before any ends.
 //   AServiceCannotBeAddedTwice              make_service and add_service throw.
 //
-// Thread safety: use_service, has_service and add_service from any thread; construction,
-// destruction and notify_fork alone.
-// Exceptions: what a service's constructor throws; service_already_exists, invalid_service_owner.
+// Thread safety: use_service, make_service, has_service and add_service from any thread;
+// construction, destruction and notify_fork need exclusive access.
+//
+// Exceptions: what a service's constructor throws; service_already_exists, invalid_service_owner;
+// std::bad_alloc.
 
 #pragma once
 
@@ -28,16 +31,19 @@
 
 namespace verge {
 
+/// Thrown by make_service and add_service: the context has a service with that key.
 class service_already_exists : public std::logic_error {
 public:
     service_already_exists() : std::logic_error("verge: the service exists already") {}
 };
 
+/// Thrown by add_service: the service was constructed for another context.
 class invalid_service_owner : public std::logic_error {
 public:
     invalid_service_owner() : std::logic_error("verge: the service is of another context") {}
 };
 
+/// What notify_fork reports.
 enum class fork_event {
     prepare,  ///< about to fork
     parent,   ///< forked: this is the parent
@@ -46,7 +52,7 @@ enum class fork_event {
 
 namespace detail::io {
 
-/// Where the memory of a context's services comes from.
+/// Allocates the memory of a context's services.
 class service_memory {
 public:
     virtual ~service_memory() = default;
@@ -54,6 +60,7 @@ public:
     virtual void deallocate(void* memory, std::size_t size) noexcept = 0;
 };
 
+/// The same by a user's allocator, in units of max_align_t.
 template <class Allocator>
 class allocator_memory final : public service_memory {
     using rebound =
@@ -79,6 +86,8 @@ private:
     rebound allocator_;
 };
 
+/// The type whose key identifies a service: Service::key_type if that is declared, so that a
+/// derived service can stand in for its base.
 template <class Service>
 struct service_key_of {
     using type = Service;
@@ -97,22 +106,24 @@ inline constexpr char service_key = 0;
 
 }  // namespace detail::io
 
+/// Owns its services, and identifies each by its type.  Neither copied nor moved.
 class execution_context {
 public:
     class service;
 
-    /// Asio's spelling of what notify_fork is told.
+    /// Asio's names for the argument of notify_fork.
     using fork_event = verge::fork_event;
     static constexpr fork_event fork_prepare = fork_event::prepare;
     static constexpr fork_event fork_parent = fork_event::parent;
     static constexpr fork_event fork_child = fork_event::child;
 
-    /// For services that name themselves by `static execution_context::id id;`.
+    /// A service that declares `static execution_context::id id;` is identified by that object.
     class id {};
 
+    /// A context without services, whose memory comes from operator new.
     execution_context();
 
-    /// Services are allocated by a copy of `allocator`.
+    /// The memory of services comes from a copy of `allocator`.
     template <class Allocator>
     execution_context(std::allocator_arg_t, const Allocator& allocator)
         : execution_context(std::make_unique<detail::io::allocator_memory<Allocator>>(allocator)) {}
@@ -120,10 +131,12 @@ public:
     execution_context(const execution_context&) = delete;
     execution_context& operator=(const execution_context&) = delete;
 
-    /// shutdown(), then destroy().
+    /// shutdown(), then destroy().  No other thread may use the context any more.
     ~execution_context();
 
-    /// Tells all services of a fork: `prepare` in reverse order, the others in order.
+    /// To be called around fork(2), when no other thread uses the context: with `prepare` before
+    /// it, with `parent` and `child` after it.  Passes the event to all services, `prepare` to the
+    /// newest first, the others to the oldest first.  Throws std::bad_alloc.
     void notify_fork(fork_event event);
 
     template <class Service>
@@ -136,7 +149,9 @@ public:
     friend bool has_service(execution_context& context);
 
 protected:
-    /// Calls shutdown() of every service, the newest first.  Once.
+    /// Calls shutdown() of every service, the newest first.  Has an effect once.  A derived class
+    /// calls it in its destructor, while its own members still exist.  A service that is made
+    /// meanwhile, by the destructor of a user's handler, is destroyed without a shutdown.
     void shutdown() noexcept;
     /// Destroys every service, the newest first.
     void destroy() noexcept;
@@ -145,12 +160,15 @@ private:
     struct registry;
     explicit execution_context(std::unique_ptr<detail::io::service_memory> memory);
 
+    // The service with that key, or nullptr.  A linear search under the lock.
     [[nodiscard]] service* find(const void* key) const noexcept;
-    // The service that is there from now on: this one, or another that was quicker.
+    // Adds `made`, unless another thread has added one with that key.  Returns the one that is in
+    // the list.
     service* insert(const void* key, service* made, std::size_t size) noexcept;
     void* allocate(std::size_t size);
     void deallocate(void* memory, std::size_t size) noexcept;
 
+    // Allocates and constructs, without the lock: a constructor may use other services.
     template <class Service, class... Args>
     Service* construct(Args&&... args) {
         static_assert(alignof(Service) <= alignof(std::max_align_t));
@@ -162,11 +180,13 @@ private:
             throw;
         }
     }
+    // Destroys a service that was not inserted.
     template <class Service>
     void discard(Service* made) noexcept {
         std::destroy_at(made);
         deallocate(made, sizeof(Service));
     }
+    // The address that identifies the service's type.
     template <class Service>
     static const void* key_of() noexcept {
         if constexpr (requires { &Service::id; }) {
@@ -179,32 +199,39 @@ private:
     std::unique_ptr<registry> registry_;
 };
 
-/// The base of every service.
+/// The base of every service.  A context constructs it on first use, shuts it down, and destroys
+/// it.
 class execution_context::service {
 public:
     service(const service&) = delete;
     service& operator=(const service&) = delete;
     virtual ~service() = default;
 
+    /// The context that owns it.
     [[nodiscard]] execution_context& context() const noexcept { return owner_; }
 
 protected:
+    /// For derived classes: their first constructor argument is the context.
     explicit service(execution_context& owner) noexcept : owner_(owner) {}
 
 private:
     friend class execution_context;
 
-    /// Destroys the handlers that this service holds.  Nothing is run.
+    /// Destroys the user's handlers that this service holds, without calling them.  The other
+    /// services still exist.  Called once, before any service is destroyed.
     virtual void shutdown() = 0;
+    /// See execution_context::notify_fork.  Does nothing unless it is overridden.
     virtual void notify_fork(fork_event) {}
 
     execution_context& owner_;
-    const void* key_ = nullptr;
-    service* next_ = nullptr;  // towards the oldest
-    std::size_t size_ = 0;     // 0: it was made by the user's own new
+    const void* key_ = nullptr;  // set by insert(), as the two below
+    service* next_ = nullptr;    // towards the oldest
+    std::size_t size_ = 0;       // 0: allocated by the user with new
 };
 
-/// The context's service of that type; made now if there is none.
+/// The context's service of that type; constructed from the context if there is none.  If several
+/// threads ask first, each may construct one; one of them stays, the others are destroyed, and all
+/// threads get that one.  Valid until the context is destroyed.
 template <class Service>
 Service& use_service(execution_context& context) {
     const void* const key = execution_context::key_of<Service>();
@@ -215,7 +242,8 @@ Service& use_service(execution_context& context) {
     return static_cast<Service&>(*there);
 }
 
-/// Makes a service with further arguments.  Throws service_already_exists.
+/// Constructs a service from the context and `args`.  Throws service_already_exists if there is
+/// one.
 template <class Service, class... Args>
 Service& make_service(execution_context& context, Args&&... args) {
     const void* const key = execution_context::key_of<Service>();
@@ -228,7 +256,8 @@ Service& make_service(execution_context& context, Args&&... args) {
     return *made;
 }
 
-/// Gives the context a service made with `new`; it is the context's then.
+/// Gives the context a service that was allocated with `new`; the context deletes it.  If this
+/// throws invalid_service_owner or service_already_exists, the caller still owns it.
 template <class Service>
 void add_service(execution_context& context, Service* added) {
     if (&added->context() != &context) throw invalid_service_owner();
@@ -237,6 +266,7 @@ void add_service(execution_context& context, Service* added) {
     }
 }
 
+/// Whether the context has a service of that type.
 template <class Service>
 bool has_service(execution_context& context) {
     return context.find(execution_context::key_of<Service>()) != nullptr;

@@ -1,4 +1,4 @@
-// verge/io/periodic_timer.hpp -- a timer of the loop that ticks, and keeps its phase.
+// verge/io/periodic_timer.hpp -- a timer of an event loop that repeats, and keeps its phase.
 //
 //     verge::periodic_timer ticks(io, 20ms);                      // examples/loop_periodic.cpp
 //     void tick(std::error_code error) {
@@ -8,15 +8,19 @@
 //     }
 //
 // A tick is due a whole number of periods after the start, however late handlers run.  The policy
-// says what becomes of ticks that have passed before somebody waits for them: `skip` drops them,
-// `burst` makes up for each, `delay` starts a new phase.
+// decides about ticks that have passed before the next wait begins: `skip` drops them, `burst`
+// completes one wait at once for each, `delay` starts a new phase.
+//
+// Not for time-outs, which are set again each time: steady_timer.  Without a loop:
+// timer_thread::schedule_every.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/periodic_timer_test.cpp)
 //   KeepsItsPhase     SkipDropsMissedTicks     BurstMakesUpForThem     DelayStartsANewPhase
-//   ACancelledTickStaysDue      MemoryRefusedLeavesItAsItWas
+//   ACancelledTickStaysDue          the next wait is for the same tick.
+//   MemoryRefusedLeavesItAsItWas    a wait that throws uses up no tick.
 //
-// Thread safety: none, but cancel() from any thread.
-// Exceptions: as basic_waitable_timer; a wait that does not begin takes no tick.
+// Thread safety: one thread at a time, except cancel(), which any thread may call.
+// Exceptions: those of basic_waitable_timer; a wait that does not begin uses up no tick.
 
 #pragma once
 
@@ -34,6 +38,7 @@
 
 namespace verge {
 
+/// A timer that expires every `period` on the steady clock.  Movable; pending waits move along.
 template <class Executor = any_io_executor>
 class basic_periodic_timer {
 public:
@@ -45,7 +50,8 @@ public:
         using other = basic_periodic_timer<Other>;
     };
 
-    /// The first tick is one period from now.  A period below 1 ns counts as 1 ns.
+    /// On an executor or a context.  The first tick is one period from now.  A period below 1 ns
+    /// counts as 1 ns.
     template <class Place>
     basic_periodic_timer(Place&& where, duration period, missed_ticks policy = missed_ticks::skip)
         : timer_(std::forward<Place>(where)),
@@ -54,9 +60,11 @@ public:
         restart();
     }
 
+    /// The executor that handlers without one of their own are called by.
     [[nodiscard]] executor_type get_executor() const noexcept { return timer_.get_executor(); }
 
-    /// Ends pending waits, and starts a new phase: the next tick is one period from now.
+    /// Ends pending waits with operation_aborted, and starts a new phase: the next tick is one
+    /// period from now.  With an argument, that is the new period.
     void restart() {
         timer_.expires_after(period_);
         waited_ = false;
@@ -66,17 +74,19 @@ public:
         restart();
     }
 
-    /// When the next tick is due, or the one that was waited for last.
+    /// When the next tick is due; after a completed wait, when that tick was due.
     [[nodiscard]] time_point expiry() const { return timer_.expiry(); }
     [[nodiscard]] duration period() const noexcept { return period_; }
-    /// How many ticks were dropped so far.
+    /// How many ticks the policy has dropped so far.
     [[nodiscard]] std::uint64_t missed() const noexcept { return missed_; }
 
+    /// Ends pending waits with operation_aborted.  Returns how many.  Their tick stays due: the
+    /// next wait is for it.
     std::size_t cancel() { return timer_.cancel(); }
 
-    /// Calls a handler, void(std::error_code), at the next tick.  Meant for one wait at a time:
-    /// waits that begin before a tick is due share it, but one that begins later is for the next,
-    /// and ends those that the loop has not got to yet with operation_aborted.
+    /// Waits for the next tick: void(std::error_code).  Meant for one wait at a time: waits that
+    /// begin before a tick is due share it; one that begins later is for the next tick, and ends
+    /// those of the former that have not completed with operation_aborted.
     template <class Token = default_completion_token_t<Executor>>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code)>(initiate_wait{this}, token);
@@ -95,8 +105,8 @@ private:
         basic_periodic_timer* timer;
     };
 
-    // The tick that a wait is for.  One that was waited for and has passed is over: on to the next;
-    // and back again if the wait does not begin.
+    // The tick that a wait is for.  If the present one was waited for and has passed, moves on to
+    // the next; moves back if the wait does not begin.
     class tick_of {
     public:
         tick_of(basic_periodic_timer& timer, time_point now)
@@ -129,10 +139,11 @@ private:
     basic_waitable_timer<clock, wait_traits<clock>, Executor> timer_;
     duration period_;
     missed_ticks policy_;
-    bool waited_ = false;  // for the present expiry
+    bool waited_ = false;  // a wait has begun for the present expiry
     std::uint64_t missed_ = 0;
 };
 
+/// A periodic timer on any executor.
 using periodic_timer = basic_periodic_timer<>;
 
 }  // namespace verge

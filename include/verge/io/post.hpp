@@ -1,17 +1,35 @@
 // verge/io/post.hpp -- gives a function to an executor: post, dispatch, defer.
 //
-//     verge::post(io, [] { ... });          // later, never inside this call
-//     verge::dispatch(strand, [] { ... });  // at once if this thread is there already, or later
-//     verge::defer(io, [] { ... });         // later, as the rest of the present handler
-//     verge::post(compute, pool, [](int result) { ... });   // compute() on pool, its result after
+//     verge::post(io, [] { ... });          // later: examples/loop_timer.cpp
+//     verge::dispatch(strand, [] { ... });  // inside this call if this thread is in the strand
+//     verge::defer(io, [] { ... });         // later, as the continuation of the present handler
+//     verge::post(compute, pool, [](int result) { ... });   // compute() on pool, then its result
 //                                           // (dispatch and defer likewise)
 //
 // The first argument is a context or an executor; without it, the handler's associated executor.
-// Without a token it is the executor's default one: post(io) is a deferred operation.
-// A handler with an associated executor of its own is called there.
+// Without a token the executor's default one is used: post(io) is a deferred operation.
 //
-// Thread safety: any thread.  Exceptions: std::bad_alloc, and what the handler's move throws; then
-// nothing was posted.
+// If the handler has an associated executor of its own, the function goes to the given executor,
+// and from there the handler is dispatched to its own; both executors have outstanding work until
+// then.
+//
+// Which one: post, unless there is a reason.  dispatch saves a turn through the queue, but may run
+// the function inside the call, with the caller's locks held.  defer saves a lock and a wake-up:
+// inside a handler the function stays in a queue of the calling thread until that handler returns,
+// and is available to all threads of the loop then.  Not for a delay: steady_timer.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/executor_test.cpp)
+//   AHandlerIsCalledOnItsOwnExecutor      AHandlersExecutorHasWorkMeanwhile
+//   WithoutAnExecutorItGoesToTheHandlers
+//   AResultIsPassedOn                     DispatchAndDeferPassAResultOnToo
+// and (tests/unit/io/io_context_test.cpp)
+//   PostNeverNests      DispatchNestsInside      DeferRunsLater
+//
+// Thread safety: any thread.  What the functions do at the same time is up to the executor: a loop
+// that one thread runs and a strand run one at a time.
+//
+// Exceptions: std::bad_alloc, and what the handler's move throws; then nothing was posted.
+// dispatch also throws what the function throws, if it runs inside the call.
 
 #pragma once
 
@@ -30,12 +48,14 @@ namespace verge {
 
 namespace detail::io {
 
+/// Which of the three functions.
 enum class submission { post, dispatch, defer };
 
+/// The executor with the properties of post, dispatch or defer.
 template <submission How, class Executor>
 auto submitting(const Executor& ex) {
     if constexpr (How == submission::dispatch) {
-        return ex;  // as it is: an executor that never blocks does not do so here
+        return ex;  // unchanged: blocking.never is respected
     } else if constexpr (How == submission::post) {
         return verge::prefer(verge::prefer(ex, execution::blocking.never),
                              execution::relationship.fork);
@@ -45,14 +65,15 @@ auto submitting(const Executor& ex) {
     }
 }
 
+/// Executes `f`, with memory from its associated allocator.
 template <submission How, class Executor, class F>
 void submit(const Executor& ex, F&& f) {
     auto allocator = verge::get_associated_allocator(f);
     verge::prefer(submitting<How>(ex), execution::allocator(allocator)).execute(std::forward<F>(f));
 }
 
-/// Begins a post: `Executor` is where the function goes, and where the handler is called if it has
-/// no executor of its own.
+/// The initiation of post(ex, token): `ex` is where the function goes, and where the handler is
+/// called if it has no executor of its own.
 template <submission How, class Executor>
 struct submit_initiation {
     using executor_type = Executor;
@@ -73,7 +94,7 @@ struct submit_initiation {
     }
 };
 
-/// Begins a post without an executor: the handler has one.
+/// The initiation of post(token): the handler has an executor.
 template <submission How>
 struct submit_to_own_initiation {
     template <class Handler>
@@ -83,6 +104,7 @@ struct submit_to_own_initiation {
     }
 };
 
+/// Calls f(), then the handler with its result.  If f() throws, the handler is not called.
 template <class F, class Handler>
 struct call_then {
     using wrapped_type = Handler;
@@ -100,7 +122,7 @@ struct call_then {
     Handler handler;
 };
 
-/// Begins a post of f() with a handler for its result: f runs on `ex`.
+/// The initiation of post(f, ex, token): f() runs on `ex`, the handler on its own executor.
 template <submission How, class Executor>
 struct submit_call_initiation {
     using executor_type = Executor;
@@ -120,11 +142,12 @@ template <class F>
 concept function_to_submit = std::is_invocable_v < std::decay_t<F>
 & > ;
 
-/// Not a place to submit to.
+/// A token, and neither an executor nor a context.
 template <class T>
 concept only_a_token =
     !execution::executor<std::decay_t<T>> && !context_with_executor<std::remove_cvref_t<T>>;
 
+/// The signature of a handler for a result of type R.
 template <class R>
 struct result_signature {
     using type = void(std::decay_t<R>);
@@ -143,23 +166,27 @@ decltype(auto) submit_call(F&& f, const Executor& ex, Token&& token) {
 
 }  // namespace detail::io
 
+/// Runs the handler, void(), later: never before this call returns.
 template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
 decltype(auto) post(const Executor& ex, Token&& token = Token()) {
     return async_initiate<Token, void()>(
         detail::io::submit_initiation<detail::io::submission::post, Executor>{ex}, token);
 }
+/// The same, on the executor of a context.
 template <detail::io::context_with_executor Context,
           class Token = default_completion_token_t<typename Context::executor_type>>
 decltype(auto) post(Context& context, Token&& token = Token()) {
     return verge::post(context.get_executor(), std::forward<Token>(token));
 }
+/// The same, on the handler's associated executor.
 template <detail::io::only_a_token Token>
 decltype(auto) post(Token&& token) {
     return async_initiate<Token, void()>(
         detail::io::submit_to_own_initiation<detail::io::submission::post>{}, token);
 }
-/// Calls f() on `ex`, and gives the token its result.
+/// Calls f() on `ex`, then the handler with its result: void(R), or void().  If f() throws, the
+/// exception leaves the executor's run function, and the handler is destroyed without a call.
 template <detail::io::function_to_submit F, execution::executor Executor, class Token>
 decltype(auto) post(F&& f, const Executor& ex, Token&& token) {
     return detail::io::submit_call<detail::io::submission::post>(std::forward<F>(f), ex,
@@ -169,23 +196,28 @@ template <detail::io::function_to_submit F, detail::io::context_with_executor Co
 decltype(auto) post(F&& f, Context& context, Token&& token) {
     return verge::post(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
+/// Runs the handler, void(): inside this call if the executor allows it (blocking.possibly, and the
+/// calling thread runs the loop or the strand), or else later.
 template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
 decltype(auto) dispatch(const Executor& ex, Token&& token = Token()) {
     return async_initiate<Token, void()>(
         detail::io::submit_initiation<detail::io::submission::dispatch, Executor>{ex}, token);
 }
+/// The same, on the executor of a context.
 template <detail::io::context_with_executor Context,
           class Token = default_completion_token_t<typename Context::executor_type>>
 decltype(auto) dispatch(Context& context, Token&& token = Token()) {
     return verge::dispatch(context.get_executor(), std::forward<Token>(token));
 }
+/// The same, on the handler's associated executor.
 template <detail::io::only_a_token Token>
 decltype(auto) dispatch(Token&& token) {
     return async_initiate<Token, void()>(
         detail::io::submit_to_own_initiation<detail::io::submission::dispatch>{}, token);
 }
-/// Calls f() on `ex`, and gives the token its result.
+/// Calls f() on `ex`, then the handler with its result: void(R), or void().  If f() throws, the
+/// exception leaves the executor's run function, and the handler is destroyed without a call.
 template <detail::io::function_to_submit F, execution::executor Executor, class Token>
 decltype(auto) dispatch(F&& f, const Executor& ex, Token&& token) {
     return detail::io::submit_call<detail::io::submission::dispatch>(std::forward<F>(f), ex,
@@ -196,23 +228,28 @@ decltype(auto) dispatch(F&& f, Context& context, Token&& token) {
     return verge::dispatch(std::forward<F>(f), context.get_executor(), std::forward<Token>(token));
 }
 
+/// Runs the handler, void(), later, as the continuation of the handler that calls this: no thread
+/// is woken for it before that handler returns.  Outside the loop the same as post.
 template <class Executor, class Token = default_completion_token_t<Executor>>
 requires execution::executor<Executor>
 decltype(auto) defer(const Executor& ex, Token&& token = Token()) {
     return async_initiate<Token, void()>(
         detail::io::submit_initiation<detail::io::submission::defer, Executor>{ex}, token);
 }
+/// The same, on the executor of a context.
 template <detail::io::context_with_executor Context,
           class Token = default_completion_token_t<typename Context::executor_type>>
 decltype(auto) defer(Context& context, Token&& token = Token()) {
     return verge::defer(context.get_executor(), std::forward<Token>(token));
 }
+/// The same, on the handler's associated executor.
 template <detail::io::only_a_token Token>
 decltype(auto) defer(Token&& token) {
     return async_initiate<Token, void()>(
         detail::io::submit_to_own_initiation<detail::io::submission::defer>{}, token);
 }
-/// Calls f() on `ex`, and gives the token its result.
+/// Calls f() on `ex`, then the handler with its result: void(R), or void().  If f() throws, the
+/// exception leaves the executor's run function, and the handler is destroyed without a call.
 template <detail::io::function_to_submit F, execution::executor Executor, class Token>
 decltype(auto) defer(F&& f, const Executor& ex, Token&& token) {
     return detail::io::submit_call<detail::io::submission::defer>(std::forward<F>(f), ex,

@@ -4,7 +4,17 @@
 //     timer.async_wait(verge::redirect_error(verge::use_future, error)).get();   // does not throw
 //     timer.async_wait(verge::redirect_error(error))(handler);     // alone: with the default token
 //
-// The variable must live until the operation has completed.
+// The handler gets the results without the error.  For use_future, which would throw it; as_tuple
+// (verge/io/as_tuple.hpp) returns it among the results instead.  For operations whose first result
+// is an error_code; others do not compile.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/token_test.cpp)
+//   RedirectErrorFillsAVariable
+//   AdaptersKeepWhatBelongsToTheHandler    executor, allocator and slot are the inner handler's.
+//
+// Thread safety: the variable must live until the operation has completed.  It is written before
+// the handler is called, on the thread that calls it.
+// Exceptions: those of the operation.
 
 #pragma once
 
@@ -18,18 +28,20 @@
 
 namespace verge {
 
+/// The type that redirect_error() returns for a token: it refers to the variable.
 template <class Token>
 struct redirect_error_t {
     Token token;
     std::error_code& error;
 };
 
+/// Adapts `token`: the operation's error is stored in `error`, also when it is success.
 template <class Token>
 [[nodiscard]] auto redirect_error(Token&& token, std::error_code& error) {
     return redirect_error_t<std::decay_t<Token>>{std::forward<Token>(token), error};
 }
 
-/// Alone: with the default token of the operation; or called with a token.
+/// Without a token: call it with one, or give it to an operation, whose default token it adapts.
 struct partial_redirect_error {
     std::error_code& error;
     template <class Token>
@@ -37,12 +49,14 @@ struct partial_redirect_error {
         return redirect_error(std::forward<Token>(token), error);
     }
 };
+/// The same for the operation's default token.
 [[nodiscard]] inline auto redirect_error(std::error_code& error) {
     return partial_redirect_error{error};
 }
 
 namespace detail::io {
 
+/// Stores the error, and calls the inner handler with the other results.
 template <class Handler>
 struct redirect_handler {
     using wrapped_type = Handler;

@@ -3,11 +3,27 @@
 //     verge::signal_set signals(io, SIGINT, SIGTERM);
 //     signals.async_wait([&](std::error_code error, int number) { io.stop(); });
 //
-// A signal completes all waits of each set that has it: those get the first one that comes.  One
-// that comes while nobody waits is kept, and the next wait gets it: the lowest number first, each
-// as often as it came.  While a set has a signal, the library's handler is installed for it, and
-// the one before comes back when the last set gives it up.  After a fork, told by
-// io_context::notify_fork, each process has its own.
+// A wait is for one signal.  A program that serves several begins the next wait in the handler:
+//
+//     void next() {
+//         signals.async_wait([this](std::error_code error, int number) {
+//             if (error) return;                      // cancelled
+//             if (number == SIGHUP) reload();
+//             if (number == SIGTERM) return io.stop();
+//             next();                                 // those that arrived meanwhile are queued
+//         });
+//     }
+//
+// A signal completes all pending waits of each set that contains it: they get the first signal that
+// arrives.  A signal that arrives while no wait is pending is queued, and the next wait gets it:
+// the lowest number first, each as often as it arrived.  While a set contains a signal, the
+// library's signal handler is installed for it; the previous action is restored when the last set
+// removes the signal.  After a fork, reported by io_context::notify_fork, each process has its own
+// queue.
+//
+// For signals of the process: SIGINT, SIGTERM, SIGHUP, SIGCHLD.  Not for those that a thread raises
+// by an error (SIGSEGV, SIGFPE): their handler must not return.  The library's own threads block
+// all signals, so at least one thread of the program must not.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/signal_set_test.cpp)
 //   ASignalCompletesAWait      ASignalIsKeptUntilSomebodyWaits      EverySetGetsIt
@@ -16,8 +32,11 @@
 //   ManyOfOneSignalKeepNoOtherOut        RemoveDropsWhatIsQueued
 //   AForkedChildHasSignalsOfItsOwn       TheOldHandlerComesBack     CancelEndsAWait
 //
-// Thread safety: none, one set; signals may come in any thread.
-// Exceptions: construction, add and remove throw std::system_error.
+// Thread safety: one set, one thread at a time; different sets are independent.  A signal may be
+// delivered to any thread.
+//
+// Exceptions: construction, add and remove throw std::system_error; construction and async_wait
+// throw std::bad_alloc.
 
 #pragma once
 
@@ -32,17 +51,19 @@
 
 namespace verge {
 
-/// What all signal sets have in common.
+/// The names that all signal sets have.
 class signal_set_base {
 public:
-    /// Of sigaction(2), by whoever is the first to have the signal and to care.
+    /// Flags of sigaction(2).  They are a property of the process, so all sets that contain a
+    /// signal must agree on them: the first set that asks for flags other than dont_care decides.
     enum class flags : int {
         none = 0,
         restart = SA_RESTART,
         no_child_stop = SA_NOCLDSTOP,
         no_child_wait = SA_NOCLDWAIT,
-        dont_care = -1,  ///< As the others want it; `none` if there are none.
+        dont_care = -1,  ///< Those of the other sets; `none` if there is no other.
     };
+    /// Asio's other name for it.
     using flags_t = flags;
 
     friend constexpr flags operator|(flags a, flags b) noexcept {
@@ -58,14 +79,15 @@ protected:
 
 namespace detail::io {
 
-/// What the signal handler counts in and wakes, for one set.
+/// The queue of one set: the signal handler counts in it and wakes the loop through it.
 struct signal_channel;
 
+/// One wait: it takes the next signal of its channel, or shares the one that was taken last.
 struct signal_work {
     static constexpr const char* name = "async_wait";
     signal_channel* channel;
-    std::uint64_t began = 0;     // how many signals had been taken then
-    std::uint32_t began_at = 0;  // and how many had come
+    std::uint64_t began = 0;     // how many signals were taken when the wait began
+    std::uint32_t began_at = 0;  // how many had arrived by then
     int number = 0;
     std::error_code begin(const io_handle&) noexcept;
     bool attempt(std::error_code& error);
@@ -75,7 +97,7 @@ struct signal_work {
     }
 };
 
-/// The signals of one set.
+/// The channel of one set, and its registration with the loop.
 class signal_source {
 public:
     explicit signal_source(loop_core& loop);
@@ -96,6 +118,8 @@ private:
 
 }  // namespace detail::io
 
+/// A set of signals.  The destructor removes them all; pending waits complete with
+/// operation_aborted.  The execution context of its executor must outlive it.
 template <class Executor = any_io_executor>
 class basic_signal_set : public signal_set_base {
 public:
@@ -107,7 +131,8 @@ public:
         using other = basic_signal_set<Other>;
     };
 
-    /// Of an executor or a context, and of any number of signals.
+    /// On an executor, or on the executor of a context, with any number of signals.  A set uses one
+    /// eventfd, which is kept for the next set when it is destroyed.
     template <std::same_as<int>... Numbers>
     explicit basic_signal_set(const Executor& ex, Numbers... numbers)
         : executor_(ex),
@@ -118,22 +143,26 @@ public:
     explicit basic_signal_set(Context& context, Numbers... numbers)
         : basic_signal_set(Executor(context.get_executor()), numbers...) {}
 
+    /// The executor that handlers without one of their own are called by.
     [[nodiscard]] const executor_type& get_executor() const noexcept { return executor_; }
 
-    /// Twice is once, whatever the flags.  invalid_argument: no such signal, or another set wants
-    /// other flags.
+    /// Adds a signal, and installs the handler for it.  No effect if the set contains it, whatever
+    /// the flags.  error::invalid_argument: there is no such signal, it cannot be handled, or
+    /// another set has asked for other flags.
     void add(int number, flags how = flags::dont_care) { check(source_->add(number, how), "add"); }
     void add(int number, std::error_code& error) { add(number, flags::dont_care, error); }
     void add(int number, flags how, std::error_code& error) { error = source_->add(number, how); }
-    /// Drops what is queued of this signal.
+    /// Removes a signal, and discards what is queued of it.  No effect if the set does not contain
+    /// it.
     void remove(int number) { check(source_->remove(number), "remove"); }
     void remove(int number, std::error_code& error) { error = source_->remove(number); }
+    /// Removes all signals.
     void clear() { source_->clear(); }
     void clear(std::error_code& error) {
         clear();
         error.clear();
     }
-    /// Ends pending waits with operation_aborted.
+    /// Ends pending waits with operation_aborted.  Queued signals stay.
     void cancel() {
         detail::io::track_operation({"signal_set", &source_->handle(), "cancel"});
         source_->handle().cancel();
@@ -143,7 +172,7 @@ public:
         error.clear();
     }
 
-    /// Calls a handler, void(error_code, int), with the next signal.
+    /// Waits for the next signal, or takes one that is queued: void(error_code, int number).
     template <class Token = default_completion_token_t<Executor>>
     auto async_wait(Token&& token = Token()) {
         return async_initiate<Token, void(std::error_code, int)>(
@@ -172,6 +201,7 @@ private:
     std::unique_ptr<detail::io::signal_source> source_;
 };
 
+/// A signal set on any executor.
 using signal_set = basic_signal_set<>;
 
 }  // namespace verge

@@ -1,6 +1,14 @@
-// verge/io/system_timer.hpp -- a loop's timer on the date: it follows a change of it at once.
+// verge/io/system_timer.hpp -- a loop's timer on CLOCK_REALTIME: it follows the date when that is
+// set.
 //
-// What it does: verge/io/basic_waitable_timer.hpp.
+//     verge::system_timer alarm(io, tomorrow_at_six);
+//     alarm.async_wait([](std::error_code error) { ... });
+//
+// For a time of day.  If the date is set forward past the expiry, waits complete at once; if it is
+// set back, they complete later.  Not for time-outs, which a new date would end or prolong:
+// steady_timer.
+//
+// Contract, thread safety and exceptions: verge/io/basic_waitable_timer.hpp.
 
 #pragma once
 
@@ -10,6 +18,7 @@
 
 namespace verge {
 
+/// A timer on std::chrono::system_clock.
 using system_timer = basic_waitable_timer<std::chrono::system_clock>;
 
 }  // namespace verge

@@ -1,19 +1,25 @@
-// verge/io/thread_pool.hpp -- threads that run what they are given.
+// verge/io/thread_pool.hpp -- a fixed number of threads that run functions.
 //
 //     verge::thread_pool pool(4);
 //     verge::post(pool, [] { ... });
 //     pool.join();                       // when all is done
 //
-// Also a context for timers and sockets, as io_context: its threads run the reactor then.
+// For handlers that block or compute.  Also a context for timers and sockets, as io_context is: its
+// threads then run the reactor.  Functions run at the same time; a strand serialises them.
 //
-// Guarantees, under the names of the tests that hold them
+// Not a fiber scheduler: a function that blocks occupies its thread.  The number of threads is
+// fixed, so functions that wait for each other can exhaust the pool.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/executor_test.cpp)
 //   JoinWaitsForAllWork           what is posted, what that posts, and pending timers.
 //   StopDropsWhatHasNotBegun
-//   ItsThreadsBlockAllSignals
+//   ItsThreadsBlockAllSignals     AThreadMayAttach
 //
-// Thread safety: all members from any thread, but construction and destruction.
-// Exceptions: construction throws std::system_error if the system refuses a thread.  A function
-// that throws ends the program by std::terminate.
+// Thread safety: all members from any thread, except construction and destruction.
+//
+// Exceptions: construction throws std::system_error if the system refuses a thread, and
+// std::bad_alloc.  A function that throws on one of the pool's threads ends the program by
+// std::terminate; on an attached thread the exception leaves attach().
 
 #pragma once
 
@@ -26,34 +32,43 @@
 
 namespace verge {
 
+/// Threads named "verge-pool" that run one loop.  Timers and sockets that use it must be destroyed
+/// before it.
 class thread_pool : public execution_context {
 public:
+    /// Its executor, as io_context's.
     template <class Allocator, bool Tracked>
     using basic_executor_type = detail::io::loop_executor<thread_pool, Allocator, Tracked>;
     using executor_type = basic_executor_type<std::allocator<void>, false>;
 
-    /// Twice as many threads as there are processors.
+    /// Starts two threads per processor, or `threads` of them.  With 0 only attached threads run
+    /// functions.
     thread_pool();
     explicit thread_pool(std::size_t threads);
-    /// stop() and join().
+    /// stop() and join(); then destroys the functions that have not run.  Not on one of its
+    /// threads.
     ~thread_pool();
     thread_pool(const thread_pool&) = delete;
     thread_pool& operator=(const thread_pool&) = delete;
 
+    /// The executor that runs functions on this pool.
     [[nodiscard]] executor_type get_executor() noexcept { return executor_type(*this); }
     /// Asio's other name for it.
     [[nodiscard]] executor_type executor() noexcept { return get_executor(); }
 
-    /// Ends the threads as soon as they can; what has not begun is destroyed with the pool.
+    /// Makes the threads end after the function they are in.  Functions that have not begun are
+    /// destroyed with the pool.
     void stop() noexcept { loop_.stop(); }
-    /// The calling thread works too, until there is no more work or stop().
+    /// The calling thread runs functions, too, until there is no work left or stop().
     void attach();
-    /// Waits until there is no more work, or stop(), and the threads have ended.
+    /// Waits until there is no work left, or until stop(), and then until the threads have ended.
+    /// Work that is posted afterwards does not run.  Not on one of the pool's threads, which would
+    /// wait for itself.
     void join() noexcept;
     /// Asio's other name for it.
     void wait() noexcept { join(); }
 
-    /// Of the library.
+    /// For the library: the name in handler tracking, and the loop.
     static constexpr const char* tracking_name = "thread_pool";
     [[nodiscard]] detail::io::loop_core& loop() const noexcept { return loop_; }
 

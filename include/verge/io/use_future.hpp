@@ -1,20 +1,36 @@
-// verge/io/use_future.hpp -- the token that gives a std::future.
+// verge/io/use_future.hpp -- the token that returns a std::future.
 //
 //     std::future<void> done = timer.async_wait(verge::use_future);
 //     done.get();                          // throws std::system_error if it was cancelled
 //
-// void(error_code, T) gives future<T>; an error, or an exception_ptr, comes out of get().  Several
-// results come as a tuple.  An operation that is destroyed without completing breaks the promise.
+// An operation void(error_code, T) returns future<T>; get() throws an error as std::system_error,
+// and rethrows an exception_ptr.  Several results are a tuple.  If the operation is destroyed
+// without completing, get() throws std::future_error with broken_promise.
 //
 //     std::future<std::string> line = socket.async_read_some(verge::buffer(data),
 //         verge::use_future([&](std::error_code error, std::size_t n) { return text(data, n); }));
 //
-// use_future(f) calls f with all results, the error too, and gives a future of what f returns or
-// throws.
+// use_future(f) calls f with all results, including the error, and returns a future of what f
+// returns or throws.  use_future[allocator] allocates the promise and the operation with that
+// allocator.
 //
-// use_future[allocator] makes the promise and the operation with an allocator.
+// What get() returns, or throws, by the operation's results:
+//   void()                          future<void>
+//   void(error_code)                future<void>; throws std::system_error
+//   void(error_code, T)             future<T>; throws std::system_error
+//   void(exception_ptr, T)          future<T>; rethrows it
+//   void(error_code, T, U)          future<std::tuple<T, U>>; throws std::system_error
+//   void(T, U)                      future<std::tuple<T, U>>
 //
-// Not for the loop's own thread: get() blocks, and nobody runs the loop then.
+// For threads that wait for a loop which another thread runs.  Not for the loop's own thread: get()
+// blocks it, so the operation cannot complete.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io)
+//   UseFutureGivesResultsAndErrors          ADestroyedOperationBreaksItsPromise  (token_test.cpp)
+//   OfAFunctionGivesWhatItReturns           OfAFunctionGetsTheErrorToo           TakesAnAllocator
+//
+// Thread safety: the future may be moved to, and waited for in, any thread.
+// Exceptions: those of the operation when it begins; std::bad_alloc.
 
 #pragma once
 
@@ -34,6 +50,7 @@ namespace verge {
 
 namespace detail::io {
 
+/// The token that use_future(f) returns.
 template <class F, class Allocator>
 struct packaged_token {
     F f;
@@ -42,15 +59,19 @@ struct packaged_token {
 
 }  // namespace detail::io
 
+/// The type of verge::use_future.  May be the default token of an object: as_default_on() in
+/// verge/io/default_completion_token.hpp.
 template <class Allocator = std::allocator<void>>
 class use_future_t : public detail::io::may_be_default<use_future_t<Allocator>> {
 public:
     using allocator_type = Allocator;
 
+    /// With a default allocator.
     constexpr use_future_t() noexcept requires std::is_default_constructible_v<Allocator>
     = default;
+    /// With a copy of `allocator`.
     explicit constexpr use_future_t(const Allocator& allocator) noexcept : allocator_(allocator) {}
-    /// The same with another allocator.
+    /// The same token with another allocator; rebind is its other name.
     template <class Other>
     [[nodiscard]] constexpr use_future_t<Other> operator[](const Other& allocator) const noexcept {
         return use_future_t<Other>(allocator);
@@ -59,8 +80,9 @@ public:
     [[nodiscard]] constexpr use_future_t<Other> rebind(const Other& allocator) const noexcept {
         return use_future_t<Other>(allocator);
     }
+    /// The allocator of the promise and of the operation.
     [[nodiscard]] constexpr allocator_type get_allocator() const noexcept { return allocator_; }
-    /// A token for: a future of what f(results...) returns.
+    /// A token that returns a future of the value of f(results...).
     template <class F>
     constexpr auto operator()(F&& f) const {
         return detail::io::packaged_token<std::decay_t<F>, Allocator>{std::forward<F>(f),
@@ -70,10 +92,12 @@ public:
 private:
     [[no_unique_address]] Allocator allocator_;
 };
+/// The token.
 inline constexpr use_future_t<> use_future{};
 
 namespace detail::io {
 
+/// The T of the future: without the error, void for none, a tuple for several.
 template <class... Results>
 struct future_value {
     using type = std::tuple<std::decay_t<Results>...>;
@@ -99,7 +123,7 @@ struct future_value<std::exception_ptr> {
     using type = void;
 };
 
-/// A promise, made with an allocator that is that of the handler, too.
+/// A promise whose allocator is the handler's associated allocator, too.
 template <class T, class Allocator>
 class allocated_promise {
 public:
@@ -116,6 +140,8 @@ private:
     [[no_unique_address]] Allocator allocator_;
     std::promise<T> promise_;
 };
+// With the default allocator: the promise allocates by itself, and the handler has no allocator, so
+// that the operation uses the per-thread cache.
 template <class T, class U>
 class allocated_promise<T, std::allocator<U>> {
 public:
@@ -129,6 +155,7 @@ private:
     std::promise<T> promise_;
 };
 
+/// The handler of use_future: sets the promise's value, or its exception.
 template <class T, class Allocator>
 class promise_handler : public allocated_promise<T, Allocator> {
     using allocated_promise<T, Allocator>::promise;
@@ -137,6 +164,7 @@ public:
     using allocated_promise<T, Allocator>::allocated_promise;
 
     void operator()() { promise().set_value(); }
+    /// An error_code or an exception_ptr that comes first decides; it is not part of the value.
     template <class First, class... More>
     void operator()(First&& first, More&&... more) {
         using type = std::decay_t<First>;
@@ -158,6 +186,7 @@ public:
     }
 
 private:
+    // One value or none; several are the arguments of the tuple.
     template <class... Results>
     void set(Results&&... results) {
         promise().set_value(std::forward<Results>(results)...);
@@ -169,6 +198,7 @@ private:
     }
 };
 
+/// The handler of use_future(f): sets the promise to what f returns or throws.
 template <class F, class T, class Allocator>
 class packaged_handler : public allocated_promise<T, Allocator> {
     using allocated_promise<T, Allocator>::promise;
@@ -198,6 +228,7 @@ private:
 
 }  // namespace detail::io
 
+// The future is taken before the operation begins: it may complete in another thread at once.
 template <class Allocator, class R, class... Results>
 struct async_result<use_future_t<Allocator>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>
@@ -210,6 +241,7 @@ struct async_result<use_future_t<Allocator>, R(Results...)> {
     }
 };
 
+// The same with a function.
 template <class F, class Allocator, class R, class... Results>
 struct async_result<detail::io::packaged_token<F, Allocator>, R(Results...)> {
     template <class Initiation, class Raw, class... Args>

@@ -1,13 +1,25 @@
 // verge/io/wait_traits.hpp -- how long to wait, in real time, for a time of a clock.
 //
-//     struct virtual_traits {                  // a clock that runs when the test says so
+//     struct virtual_traits {                  // a clock that a test advances
 //         static my_clock::duration to_wait_duration(my_clock::duration left);
 //         static my_clock::duration to_wait_duration(my_clock::time_point until);
 //     };
 //     verge::basic_waitable_timer<my_clock, virtual_traits> timer(io);
 //
-// A timer of such a clock looks at the clock again after that while, and completes when the clock
-// says that it is time.  A while of 0 looks at every turn of the loop.
+// For timers of a clock that runs at another rate than real time, or that a test advances.  The
+// timer sleeps for the returned duration, reads the clock, and completes if the clock has reached
+// the expiry; if not, it asks again.  A duration of 0 reads the clock at every turn of the loop,
+// which costs CPU.
+//
+// The clocks of <chrono> and boottime_clock need no traits of their own.  A clock that jumps
+// without notice should return a small duration: the timer notices the jump only when it reads the
+// clock.
+//
+// Guarantees, under the names of the tests that hold them (tests/unit/io/timer_test.cpp)
+//   AUsersClockDecides      a wait completes when the clock has reached the expiry, not before.
+//
+// Thread safety: called from any thread that uses the timer or runs its loop.
+// Exceptions: must not throw.
 
 #pragma once
 
@@ -19,7 +31,7 @@ namespace verge {
 
 namespace detail::io {
 
-/// A duration in whole nanoseconds, rounded up, stopping at the first and the last there is.
+/// A duration in whole nanoseconds: rounded up, and saturated at the ends of the range.
 template <class D>
 duration in_nanoseconds(const D& d) {
     using wide = std::chrono::duration<long double, std::nano>;
@@ -30,14 +42,18 @@ duration in_nanoseconds(const D& d) {
 
 }  // namespace detail::io
 
+/// The default: the clock runs as real time does.
 template <class Clock>
 struct wait_traits {
+    /// How long to sleep before the clock is read again, if `left` remains.
     static typename Clock::duration to_wait_duration(const typename Clock::duration& left) {
         return left;
     }
+    /// The same for a time point; 0 if it has passed.  Asio's interface: the library calls the
+    /// other.
     static typename Clock::duration to_wait_duration(const typename Clock::time_point& until) {
         const typename Clock::time_point now = Clock::now();
-        // Without overflow: `until` may be the first or the last of all times.
+        // `until` may be time_point::min() or max(): the subtraction must not overflow.
         if (until <= now) return Clock::duration::zero();
         if (now.time_since_epoch() < Clock::duration::zero() &&
             until.time_since_epoch() > (Clock::duration::max)() + now.time_since_epoch()) {

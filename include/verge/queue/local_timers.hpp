@@ -36,11 +36,11 @@ namespace verge {
 ///   NeverRunsEarly            deadlines are rounded up to the resolution, now is rounded down.
 ///   KeepsDeadlineOrder        equal deadlines in the order of scheduling.
 ///   FreesCallbackOnCancel     when cancel() returns `cancelled`, the callback is destroyed.
-///   StaleIdsAreHarmless       an id of a timer that is over, or of another object, names nothing.
+///   StaleIdsAreHarmless       an id of an ended timer, or of another object, names no timer.
 ///   CallbackMayDoAnything     it may schedule, cancel (itself: `running`), clear() and destroy the
 ///                             object; so may the destructor of what it captured.
-///   SurvivesAThrowingCallback the exception leaves run_due(); the timer is over, the others are
-///                             not.  A periodic timer that throws is over.
+///   SurvivesAThrowingCallback the exception leaves run_due(); the timer has ended, the others
+///                             have not.  This includes a periodic timer.
 ///
 /// Thread safety: none; one thread at a time.
 /// Exceptions: scheduling throws std::bad_alloc, and std::invalid_argument for an empty function,

@@ -2,6 +2,12 @@
 //
 //     const verge::period_step step = verge::next_period(timer.deadline(), 20, now, policy);
 //     wheel.arm_next(timer, step.next);    // in the timer's callback: keeps deadline order
+//
+// A pure function of the last deadline: burst and skip keep the phase, however late a run is.  It
+// is what local_timers, timer_thread and periodic_timer use.  Not for calendars: a period is a
+// number of ticks.
+//
+// Thread safety: as an int.  Exceptions: none.
 
 #pragma once
 
@@ -20,8 +26,8 @@ enum class missed_ticks : std::uint8_t {
 
 /// The next deadline of a periodic timer, and how many of its ticks were dropped.
 struct period_step {
-    tick next;
-    tick dropped;
+    tick next;     ///< The next deadline.
+    tick dropped;  ///< How many ticks the policy has dropped.
     friend constexpr bool operator==(const period_step&, const period_step&) noexcept = default;
 };
 

@@ -7,7 +7,8 @@
 //     agenda.advance(2.0, [](event& e) { e.happen(); });
 //
 // Its key is anything ordered by <: ticks, seconds as double, a time_point of the user's own clock.
-// Arm, re-arm and cancel cost O(log n).
+// Arm, re-arm and cancel cost O(log n).  Equal keys fire in the order of arming.  A timer is
+// intrusive: the user owns it, and the heap stores keys and pointers in one array.
 //
 // Not the right tool when deadlines are ticks: timing_wheel does the same work several times faster
 // and allocates nothing.
@@ -164,7 +165,7 @@ namespace detail::queue {
 //   H1  Entry i is not before its parent (i - 1) / 4, by (deadline, order).
 //   H2  Entry i's timer has index i, that deadline, and belongs to this heap.
 //   H3  A timer armed during an advance for now or before has deadline == now_ and a later order
-//       than all timers armed before: it stands behind them, and the advance stops before it.
+//       than all timers armed before: it is behind them, and the advance stops before it.
 template <class Key>
 class heap_core {
 public:
@@ -281,7 +282,7 @@ private:
 
     // Lives on the stack of advance(), and outlives the heap if a callback destroys it.
     struct advance_scope {
-        // g++ 12 warns of a dangling pointer; but the destructor resets it, if the heap still
+        // g++ 12 warns of a dangling pointer, but the destructor resets it if the heap still
         // exists.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push

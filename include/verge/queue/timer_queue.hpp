@@ -1,7 +1,18 @@
 // verge/queue/timer_queue.hpp -- the concept that timing_wheel and timer_heap model.
 //
+//     template <verge::timer_queue Queue>
+//     class retransmitter {
+//         Queue queue_;                         // a wheel for ticks, a heap for other keys
+//     };
+//
 // Write generic code against it to choose the queue later.  Each operation is specified in
-// verge/queue/timing_wheel.hpp; one set of tests runs on both.
+// verge/queue/timing_wheel.hpp; one set of tests runs on both.  A queue reads no clock, takes no
+// lock, and calls out only when it is not half-changed.
+//
+// Not for timers with callbacks and ids: local_timers (one thread), timer_thread (any thread).
+//
+// Thread safety: none; one thread at a time.
+// Exceptions: arming may throw std::bad_alloc in a heap.
 
 #pragma once
 

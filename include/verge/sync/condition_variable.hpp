@@ -9,37 +9,37 @@
 //     { const std::lock_guard hold(mutex); items.push_back(x); }
 //     changed.notify_one();
 //
-// As std::condition_variable, for fibers and threads alike, with a result that says why the wait
-// ended.  An interrupt ends it too; the mutex is held again in every case, also when it throws.  It
-// works with verge::mutex only, and at any one time with one mutex.  Not the right tool for one
-// flag or one number: see event.hpp, latch.hpp, semaphore.hpp.
+// As std::condition_variable, for fibers and threads alike, with a result that reports why the wait
+// ended.  An interrupt ends it, too; the mutex is held again in every case, also when the wait
+// throws.  It works with verge::mutex only, and at any one time with one mutex.  Not for one flag
+// or one number: see event.hpp, latch.hpp, semaphore.hpp.
 //
-// A wait may end as `notified` though nobody notified: wait in a loop, or with a predicate.
+// A wait may return `notified` spuriously: wait in a loop, or with a predicate.
 //
 // Guarantees, under the names of the tests that hold them
-//   LosesNoNotify                      who changes the state under the mutex, then notifies, wakes.
+//   LosesNoNotify                      a change under the mutex, then a notify, wakes a waiter.
 //   NotifyOneWakesWhoHasWaitedLongest
-//   NotifyAllWakesAllOneAfterAnother   they are moved to the mutex and do not fall over each other.
+//   NotifyAllWakesAllOneAfterAnother   waiters are moved to the mutex: no thundering herd.
 //   TheMutexIsHeldOnEveryReturn
 //   ATimedWaitIsNeverEarly             `timed_out` means that the deadline has passed.
 //   AnInterruptEndsAWait               also one that came before the wait.
-//   MayBeDestroyedOnceAllAreNotified   they need not have returned.  The notifying call must have.
+//   MayBeDestroyedOnceAllAreNotified   waiters need not have returned, the notifying call must
+//                                      have.
 //
 // States of word_: it counts the changes of mutex_, and is compared only by notify_all().
 //
 // Invariants
-//   C1  A waiter is linked to word_ before it unlocks the mutex.  After that it touches this object
-//       no more.
-//   C2  mutex_ is written under that mutex, before word_, while nobody waits with another one.
-//       So a waiter that is linked to word_ while word_ has a value waits with the mutex of that
-//       value.
-//   C3  Waiters moved to the mutex's word lock it as those do who waited for it, see mutex, M2.
-//       Others lock it as anybody does: then its unlock need not look for waiters.
+//   C1  A waiter is linked to word_ before it unlocks the mutex, and does not touch this object
+//       after that.
+//   C2  mutex_ is written under that mutex, before word_, while no waiter uses another one.  So a
+//       waiter that is linked to word_ while word_ has a value waits with the mutex of that value.
+//   C3  Waiters that were moved to the mutex's word lock it as a contended waiter does (mutex.hpp,
+//       M2).  Others lock it by the fast path: then its unlock need not check for waiters.
 //
 // Memory orders
-//   word_ is written with release after mutex_ and read with acquire before it: who reads a value
-//   reads its mutex, or a later one, and then requeue() finds word_ changed.
-//   What the mutex guards is ordered by the mutex.
+//   word_ is written with release after mutex_ and read with acquire before it: a thread that reads
+//   a value reads its mutex, or a later one, and then requeue() finds word_ changed.  What the
+//   mutex guards is ordered by the mutex.
 //
 // Thread safety: all of it.  Size: 16 bytes; nothing allocates.  The mutex must outlive the waits
 // and every notify_all() that was called while they lasted.
@@ -72,11 +72,11 @@ public:
     condition_variable& operator=(const condition_variable&) = delete;
     ~condition_variable() = default;
 
-    /// Wakes who has waited longest; all.
+    /// Wakes the waiter that has waited longest; all waiters.
     void notify_one() noexcept { verge::notify_one(word_); }
     void notify_all() noexcept;
 
-    /// Unlocks, waits, locks again.  Returns notified, interrupted or stopped; the one with a
+    /// Unlocks, waits, locks again.  Returns notified, interrupted or stopped; the form with a
     /// deadline also timed_out.  Precondition: the lock is held.
     template <detail::sync::lock_of_mutex Lock>
     wait_result wait(Lock& lock) {

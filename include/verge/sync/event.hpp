@@ -1,49 +1,50 @@
-// verge/sync/event.hpp -- it has happened, or it has not: event and auto_reset_event.
+// verge/sync/event.hpp -- a flag that can be waited for: event and auto_reset_event.
 //
 //     verge::event loaded;
-//     loaded.set();                                      // lets all go on, and all who come later
+//     loaded.set();                                      // wakes all; later waits return at once
 //     if (loaded.wait_for(5s) == wait_result::notified) ...
 //
 //     verge::auto_reset_event work;
-//     work.set();                                        // lets one go on, now or later
+//     work.set();                                        // lets one wait return, now or later
 //     work.wait();
 //
-// An event stays set until reset().  An auto_reset_event is reset by the one that it lets go on;
-// two set() with nobody going on in between are one.  Not for counting: see semaphore.hpp.
+// An event stays set until reset().  An auto_reset_event is reset by the wait that it ends; two
+// set() without a wait in between count as one.  Not for counting: see semaphore.hpp.
 //
 // Guarantees, under the names of the tests that hold them
 //   SetLetsAllGoOn                     and each sees what was written before set().
-//   AResetDoesNotHoldWhoWaitedAtTheSet set(), then reset() at once: all who waited go on.
+//   AResetDoesNotHoldWhoWaitedAtTheSet set(), then reset() at once: all that waited return.
 //   AnAutoResetEventLetsOneGoOn        for each set() that finds it not set.
 //   ATimedWaitIsNeverEarly
-//   AnInterruptEndsAWait               and takes nothing.
-//   MayBeDestroyedByAWaiter            set() touches the memory once.
+//   AnInterruptEndsAWait               and consumes no set().
+//   MayBeDestroyedByAWaiter            set() accesses the memory once.
 //
 // States of event's word_ {round, waiters, set}
 //
 //   set      it is set; then waiters is clear
-//   waiters  somebody may wait: the next set() wakes all
-//   round    counts, modulo 2^30, the set() that found it not set.  A waiter goes on once it
-//   differs
-//            from what it was, so that it does not miss a set() that was taken back.
+//   waiters  there may be waiters: the next set() wakes all
+//   round    counts, modulo 2^30, the set() calls that found it not set.  A waiter returns when
+//            round differs from the value it has read, so that it does not miss a set() that was
+//            reset.
 //
 // States of auto_reset_event's word_
 //
-//     unset --set()--> is_set --a wait, which goes on--> unset
+//     unset --set()--> is_set --a wait, which returns--> unset
 //     unset --a wait--> waited --set(), which wakes one--> is_set
 //
-//   unset    not set, nobody waits
-//   is_set   set; the next to come goes on
-//   waited   not set, and somebody may wait
+//   unset    not set, no waiters
+//   is_set   set; the next wait returns
+//   waited   not set, and there may be waiters
 //
 // Invariants
-//   E1  Waiting begins only with `waiters`, or with `waited`.
-//   E2  Who was woken by an auto_reset_event takes it by is_set -> waited: there may be others.
-//   E3  After its write, set() knows the address only.
+//   E1  A thread waits only on a word with `waiters`, or on `waited`.
+//   E2  A waiter woken by an auto_reset_event takes it by is_set -> waited: there may be others.
+//   E3  After its write, set() uses only the address, and does not access the memory.
 //
 // Memory orders
-//   set() releases, also when it was set already; who goes on acquires, and so does reset(), which
-//   thereby sees what the set() published that it takes back.  All writes are read-modify-writes.
+//   set() releases, also when it was set already; a wait that returns acquires, and so does
+//   reset(), which thereby sees what the set() it reverts has published.  All writes are
+//   read-modify-writes.
 //
 // Thread safety: all of it.  Size: 4 bytes each; nothing allocates.
 // Exceptions: the timed forms as wait().  Nothing else throws.
@@ -67,7 +68,7 @@ public:
 
     void set() noexcept;
     void reset() noexcept {
-        // acquire: pairs with the release in set(), which is taken back.
+        // acquire: pairs with the release in the set() that it reverts.
         word_.fetch_and(~set_bit, std::memory_order_acquire);
     }
     [[nodiscard]] bool is_set() const noexcept {
@@ -93,7 +94,7 @@ private:
 
     wait_result wait_for_set(time_point deadline);
 
-    // Written by whoever sets, resets and waits.
+    // Written by set(), reset() and waits.
     std::atomic<std::uint32_t> word_;
 };
 
@@ -105,11 +106,11 @@ public:
     ~auto_reset_event() = default;
 
     void set() noexcept {
-        // release: pairs with the acquire of who goes on.
+        // release: pairs with the acquire of the wait that returns.
         if (word_.exchange(is_set, std::memory_order_release) == waited) notify_one(word_);
     }
 
-    /// Goes on if it is set, and resets it.
+    /// Resets it if it is set.  Returns whether it was.
     [[nodiscard]] bool try_wait() noexcept {
         std::uint32_t seen = is_set;
         // acquire: pairs with the release in set().  relaxed on failure: nothing is read.
@@ -135,7 +136,7 @@ private:
 
     wait_result wait_for_set(time_point deadline);
 
-    // Written by whoever sets and waits.
+    // Written by set() and waits.
     std::atomic<std::uint32_t> word_;
 };
 

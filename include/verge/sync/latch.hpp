@@ -1,30 +1,31 @@
 // verge/sync/latch.hpp -- wait until a number of things have happened: latch and wait_group.
 //
-//     verge::latch ready(3);                     // counts down once
+//     verge::latch ready(3);                             // counts down once
 //     ready.count_down();                                // three of these
-//     ready.wait();                                      // anybody, any time after that too
+//     ready.wait();                                      // any number of waiters, also later
 //
-//     verge::wait_group jobs;                    // counts up and down
+//     verge::wait_group jobs;                            // counts up and down
 //     for (auto& job : list) { jobs.add(); spawn([&] { job(); jobs.done(); }); }
 //     jobs.wait();                                       // until all that were added are done
 //
 // A latch is for a number known beforehand, and opens once.  A wait_group is for one that is not,
-// and may be used again: add() for the next round only after the waits of this one have returned,
-// or these wait for the next round as well.  As in Go, add() belongs before whatever calls done().
+// and may be reused: call add() for the next round only after the waits of this one have returned,
+// or these wait for the next round as well.  As in Go, add() must come before the code that calls
+// done() is started.
 //
 // Guarantees, under the names of the tests that hold them
-//   OpensWithTheLastCount              and who waited sees what all wrote before they counted.
+//   OpensWithTheLastCount              and a waiter sees what all wrote before they counted.
 //   AnOpenLatchHoldsNobody
 //   ATimedWaitIsNeverEarly
 //   AnInterruptEndsAWait               the count stays as it is.
-//   MayBeDestroyedByAWaiter            count_down() and done() touch the memory once.
+//   MayBeDestroyedByAWaiter            count_down() and done() access the memory once.
 //
-// States of word_: how many are missing; 0 is open.  Only the step to 0 wakes, and it wakes all: a
-// waiter therefore waits on whatever number it has seen.
+// States of word_: how many are missing; 0 is open.  Only the step to 0 wakes, and it wakes all: so
+// a waiter may wait on any number that it has read.
 //
 // Invariants
-//   L1  A latch's word_ only falls.  Who has seen 0 need not look again.
-//   L2  After the step to 0, count_down() and done() know the address only.
+//   L1  A latch's word_ only decreases.  A thread that has read 0 need not read it again.
+//   L2  After the step to 0, count_down() and done() use only the address.
 //
 // Memory orders
 //   A step down releases; a waiter that reads 0 acquires.  All steps are read-modify-writes, so the
@@ -46,7 +47,7 @@ namespace verge {
 
 namespace detail::sync {
 
-/// What both are made of.
+/// The common base of both.
 class countdown {
 public:
     countdown(const countdown&) = delete;
@@ -75,7 +76,7 @@ protected:
 
     void step_down(std::uint32_t n) noexcept {
         if (n == 0) return;
-        // release: pairs with the acquire of who waits for 0.
+        // release: pairs with the acquire of a wait that reads 0.
         const std::uint32_t was = word_.fetch_sub(n, std::memory_order_release);
         VERGE_ASSERT(was >= n, "verge: a latch or wait_group that counts below 0");
         if (was == n) notify_all(word_);  // by its address only (L2)
@@ -89,7 +90,7 @@ protected:
 private:
     wait_result wait_for_zero(time_point deadline) const;
 
-    // Written by who counts.
+    // Written by threads that count.
     std::atomic<std::uint32_t> word_;
 };
 
@@ -102,7 +103,7 @@ public:
     /// Precondition: n <= the count.
     void count_down(std::uint32_t n = 1) noexcept { step_down(n); }
 
-    /// Both in one.
+    /// count_down(n), then wait().
     wait_result arrive_and_wait(std::uint32_t n = 1) {
         count_down(n);
         return wait();

@@ -1,40 +1,41 @@
-// verge/sync/mutex.hpp -- one fiber or thread at a time.
+// verge/sync/mutex.hpp -- mutual exclusion of fibers and threads.
 //
 //     verge::mutex mutex;
 //
 //     const std::lock_guard hold(mutex);                 // also std::unique_lock, std::scoped_lock
 //
-// A fiber that waits for it leaves its worker free; a plain thread sleeps in the kernel.  It may be
-// held across waits, and unlocked on another thread than the one that locked it, if the fiber has
-// moved.  Not recursive: see recursive_mutex.hpp.  Not fair: who comes by when it is free takes it,
-// though others are on their way; those who wait are woken first come, first served.
+// A fiber that waits for it frees its worker; a plain thread sleeps in the kernel.  It may be held
+// across waits, and unlocked on another thread than the one that locked it, if the fiber has moved.
+// Not recursive: see recursive_mutex.hpp.  Not fair: a thread that finds it free takes it, even
+// while others have been woken for it; waiters are woken in FIFO order.
 //
 // Guarantees, under the names of the tests that hold them
-//   LetsOneInAtATime                   and each sees what the last one wrote.
+//   LetsOneInAtATime                   and each holder sees what the one before it wrote.
 //   WakesWhoHasWaitedLongest           one for each unlock.
 //   ATimedLockIsNeverEarly             false means that the deadline has passed.
 //   AnInterruptDoesNotEndALock         it is kept for the next wait that can be interrupted.
-//   ATimedWaiterPassesAWakeUpOn        one that gives up takes no wake-up with it.
-//   MayBeDestroyedByWhoLocksItLast     unlock() touches the memory once, and then is done with it.
+//   ATimedWaiterPassesAWakeUpOn        a waiter that times out does not consume a wake-up.
+//   MayBeDestroyedByWhoLocksItLast     unlock() accesses the memory once, by its exchange.
 //
 // States of word_
 //
 //     free --lock(), try_lock()--> held --unlock()--> free
 //     any  --a lock that must wait, exchange--> contended --unlock(), which wakes one--> free
 //
-//   free       nobody holds it
-//   held       held; whoever unlocks it need wake nobody
-//   contended  held, and somebody may wait
+//   free       not held
+//   held       held; its unlock need not wake a waiter
+//   contended  held, and there may be waiters
 //
 // Invariants
-//   M1  Only who found `free` by its own CAS or exchange holds it, and only the holder unlocks.
-//   M2  While somebody waits on word_ and is not notified, then word_ is `contended`, or one that
-//       was notified (or did not sleep yet) is about to exchange `contended` into it.  So whoever
-//       was once made to wait locks by that exchange, and never by the CAS.
+//   M1  Only the thread or fiber whose CAS or exchange found `free` holds it, and only the holder
+//       unlocks.
+//   M2  While a waiter is linked to word_ and is not notified, word_ is `contended`, or a waiter
+//       that was notified (or did not sleep yet) is about to exchange `contended` into it.  So a
+//       lock that has waited once locks by that exchange, and never by the CAS.
 //
 // Memory orders
-//   lock() acquires and unlock() releases: what one holder wrote, the next one sees.
-//   That a wake-up is not lost is wait()'s promise: unlock() changes the word, then notifies.
+//   lock() acquires and unlock() releases: a holder sees what the one before it wrote.  That a
+//   wake-up is not lost is the guarantee of wait(): unlock() changes the word, then notifies.
 //
 // Thread safety: all of it.  Size: 4 bytes; nothing allocates.
 // Exceptions: the timed forms as wait(); then it is not locked.  Nothing else throws.
@@ -94,13 +95,13 @@ private:
     static constexpr std::uint32_t held = 1;
     static constexpr std::uint32_t contended = 2;
 
-    // For those who have waited, on word_ or in a condition variable (M2).
+    // For a caller that has waited, on word_ or in a condition variable (M2).
     void lock_contended() noexcept;
     bool lock_contended_until(time_point deadline);
     // For a condition variable that has moved waiters to word_: restores M2.
     void adopt_waiters() noexcept;
 
-    // Written by whoever locks, waits and unlocks.
+    // Written by threads that lock, wait and unlock.
     std::atomic<std::uint32_t> word_{free};
 };
 

@@ -2,13 +2,12 @@
 //
 //     const std::lock_guard hold(some_std_mutex);
 //     const verge::no_suspend here;
-//     table.update();                                    // must not sleep, lock a verge::mutex
-//     ...
+//     table.update();                   // must not sleep, nor wait for a verge::mutex
 //
-// A fiber that waits while it holds a std::mutex stops the worker that runs into that mutex, and
-// perhaps the one that would have let it go on: the classic deadlock of such runtimes.  In debug
+// A fiber that waits while it holds a std::mutex blocks every worker that locks that mutex, perhaps
+// also the one that would have resumed the fiber: the classic deadlock of fiber runtimes.  In debug
 // builds a wait inside the scope prints a message and aborts; a lock or an acquire that need not
-// wait is no mistake.  With NDEBUG the scope does nothing.  Works in plain threads as well.
+// wait is allowed.  With NDEBUG the scope does nothing.  Works in plain threads as well.
 //
 // Guarantees, under the names of the tests that hold them
 //   AWaitInsideAborts                  in debug builds.

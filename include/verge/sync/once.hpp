@@ -1,34 +1,34 @@
-// verge/sync/once.hpp -- call a function once, whoever comes first: once_flag and call_once.
+// verge/sync/once.hpp -- call a function exactly once: once_flag and call_once.
 //
 //     constinit verge::once_flag loaded;
 //     verge::call_once(loaded, [] { load_tables(); });
 //
-// As std::call_once; the function may wait, and those who come meanwhile leave their workers free.
-// If it throws, the caller gets the exception and the next one calls again.  A function that calls
-// call_once with the flag of its own waits for itself.
+// As std::call_once; the function may wait, and fibers that arrive meanwhile free their workers.
+// If it throws, its caller gets the exception and the next caller calls it again.  A function that
+// calls call_once with its own flag waits for itself.
 //
 // Guarantees, under the names of the tests that hold them
-//   CallsOnce                          and everybody returns after it, and sees what it wrote.
+//   CallsOnce                          all callers return after it, and see what it wrote.
 //   AnExceptionLetsTheNextOneTry
 //   AnInterruptDoesNotEndIt            it is kept for the next wait that can be interrupted.
 //   ADeadlineEndsTheWaitForAnothersCall   and never a call of the caller's own.
 //
 // States of word_
 //
-//     fresh --the first--> running --another comes--> waited
+//     fresh --the first caller--> running --another caller--> waited
 //     running, waited --it returns--> done            (wakes all, if waited)
 //     running, waited --it throws--> fresh            (wakes all, if waited)
 //
 // Invariants
-//   O1  Who made fresh -> running, and nobody else, calls the function and ends the state.
-//   O2  done is for ever.
+//   O1  Only the caller that made fresh -> running calls the function and ends that state.
+//   O2  done is final.
 //
 // Memory orders
-//   The step to done, or back to fresh, releases; who finds either acquires.
+//   The step to done, or back to fresh, releases; a caller that finds either acquires.
 //
 // Thread safety: all of it.  Size: 4 bytes; nothing allocates.
 // Exceptions: what the function throws; the timed forms also std::system_error and std::bad_alloc,
-// if the timer thread takes no timer: then nothing was called.
+// if the timer thread refuses a timer: then nothing was called.
 
 #pragma once
 
@@ -65,7 +65,8 @@ private:
         return word_.load(std::memory_order_acquire) == done;
     }
     enum class turn { own, over, timed_out };
-    // Whether the caller is to call the function, or another has, or still does at the deadline.
+    // Whether the caller has to call the function, or another has called it, or another still runs
+    // it at the deadline.
     [[nodiscard]] turn begin(time_point deadline);
     void end(std::uint32_t how) noexcept;
 
@@ -82,12 +83,12 @@ private:
         once_flag& flag_;
     };
 
-    // Written by who comes first, and by those who wait for it.
+    // Written by the first caller, and by those that wait for it.
     std::atomic<std::uint32_t> word_{fresh};
 };
 
-/// call_once, but it waits for another's call until the deadline only: false if that has not
-/// returned by then.
+/// call_once that waits for another caller's call at most until the deadline: false if that call
+/// has not returned by then.
 template <class Function, class... Args>
 requires std::is_invocable_v<Function, Args...>
 [[nodiscard]] bool call_once_until(once_flag& flag, time_point deadline, Function&& function,

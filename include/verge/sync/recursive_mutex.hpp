@@ -6,21 +6,21 @@
 //     const std::lock_guard inner(mutex);                // the same fiber, or thread
 //
 // The owner is the fiber, wherever it runs, or the plain thread.  It is for code that calls itself
-// through others.  Prefer a mutex: a class that knows which of its functions hold the lock needs
+// through others.  Prefer a mutex: a class that defines which of its functions hold the lock needs
 // no recursion.
 //
 // Guarantees, under the names of the tests that hold them
-//   ItsHolderMayLockItAgain            and has to unlock as often.
+//   ItsHolderMayLockItAgain            and has to unlock it once per lock.
 //   LetsOneInAtATime, ATimedLockIsNeverEarly, AnInterruptDoesNotEndALock: as mutex.
 //
 // Invariants
-//   R1  owner_ is who holds mutex_, or null: set after locking, cleared before unlocking, by the
-//       holder only.
-//   R2  depth_ is how many unlocks are owed beyond the last; read and written by the holder only.
+//   R1  owner_ is the waiter that holds mutex_, or null: set after locking, cleared before
+//       unlocking, by the holder only.
+//   R2  depth_ is the number of locks beyond the first; read and written by the holder only.
 //
 // Memory orders
 //   owner_ is relaxed: it equals the caller only if the caller itself has stored it, which needs no
-//   order between threads; any other value means "somebody else".
+//   order between threads; any other value means "another holder, or none".
 //
 // Thread safety: all of it.  Size: 16 bytes; nothing allocates.
 // Exceptions: as mutex.
@@ -57,7 +57,7 @@ public:
     void unlock() noexcept;
 
 private:
-    // True if the caller holds it already: then it does once more.
+    // If the caller holds it already, increments the depth and returns true.
     bool again(detail::sync::waiter& self) noexcept;
     void own(detail::sync::waiter& self) noexcept;
 

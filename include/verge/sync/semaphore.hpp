@@ -1,4 +1,4 @@
-// verge/sync/semaphore.hpp -- a number of permits; who finds none waits for one.
+// verge/sync/semaphore.hpp -- a number of permits; an acquire that finds none waits for one.
 //
 //     verge::semaphore slots(8);                 // at most 8 at once
 //
@@ -6,33 +6,32 @@
 //     work();
 //     slots.release();
 //
-// It is for limits and for counting what there is to do.  Not fair: who comes by while there is a
-// permit takes it; those who wait are woken first come, first served.
+// It is for limits, and for counting available items.  Not fair: a thread that finds a permit takes
+// it, even while others have been woken; waiters are woken in FIFO order.
 //
 // Guarantees, under the names of the tests that hold them
-//   GivesOutNoMoreThanItHas            and what is acquired sees what was written before release().
-//   LosesNoRelease                     nobody waits while there are permits.
+//   GivesOutNoMoreThanItHas            and an acquire sees what was written before the release().
+//   LosesNoRelease                     no waiter sleeps while there are permits.
 //   WakesWhoHasWaitedLongest
 //   ATimedAcquireIsNeverEarly
 //   AnInterruptEndsAnAcquire           and takes no permit.
-//   MayBeDestroyedByWhoAcquiresLast    release() touches the memory once, then is done with it.
+//   MayBeDestroyedByWhoAcquiresLast    release() accesses the memory once.
 //
 // States of word_ {waiters, count}
 //
 //   count    how many permits there are
-//   waiters  somebody may wait: release() clears it and wakes as many as it brings permits
+//   waiters  there may be waiters: release() clears the bit and wakes as many as it adds permits
 //
 // Invariants
-//   S1  Waiting begins only with word_ = {waiters, 0}.
-//   S2  Somebody who waited and is awake takes a permit and sets `waiters`, as there may be others.
-//   S3  If others may wait and a permit is left by one of S2, it wakes one more.  This is what
-//   makes
-//       a second release() good, which came before the first one's waiter was awake and so found no
-//       `waiters`.  It may wake one in vain, which then waits again, behind the others.
+//   S1  A thread waits only on word_ = {waiters, 0}.
+//   S2  A waiter that was woken takes a permit and sets `waiters`, since there may be others.
+//   S3  If others may wait, and a permit is left after S2, it wakes one more.  That covers a second
+//       release() that came before the first one's waiter was awake, and so found no `waiters`.
+//       The wake-up may be spurious: that waiter then waits again, behind the others.
 //
 // Memory orders
-//   release() releases, who takes a permit acquires.  Every write is a read-modify-write: a permit
-//   carries what all releases before it published.
+//   release() releases, an acquire that takes a permit acquires.  Every write is a
+//   read-modify-write: a permit carries what all releases before it published.
 //
 // Thread safety: all of it.  Size: 4 bytes; nothing allocates.
 // Exceptions: the timed forms as wait(); then nothing is acquired.  Nothing else throws.
@@ -81,7 +80,7 @@ public:
         // relaxed: the CAS below decides.
         std::uint32_t seen = word_.load(std::memory_order_relaxed);
         while ((seen & ~waiters) != 0) {
-            // acquire: pairs with the release in release().  relaxed on failure: looked at again.
+            // acquire: pairs with the release in release().  relaxed on failure: read again.
             if (word_.compare_exchange_weak(seen, seen - 1, std::memory_order_acquire,
                                             std::memory_order_relaxed)) {
                 return true;
@@ -92,7 +91,7 @@ public:
 
     /// How many permits there are at this moment.
     [[nodiscard]] std::uint32_t available() const noexcept {
-        // relaxed: a number, old when it is read.
+        // relaxed: a number, which may be outdated when it is used.
         return word_.load(std::memory_order_relaxed) & ~waiters;
     }
 
@@ -101,7 +100,7 @@ private:
 
     wait_result acquire_waiting(time_point deadline);
 
-    // Written by whoever acquires and releases.
+    // Written by threads that acquire and release.
     std::atomic<std::uint32_t> word_;
 };
 

@@ -5,18 +5,18 @@
 //     const std::shared_lock look(mutex);                // a reader
 //     const std::unique_lock change(mutex);              // a writer
 //
-// It is for what is read by many, for long, and seldom changed.  Where readers hold it for less
-// than a microsecond a mutex is faster: all readers write the same word.  Not recursive, not even
-// for readers: one that waits in line behind a writer would wait for itself.
+// It is for data that is read by many, for long, and seldom changed.  Where readers hold it for
+// less than a microsecond a mutex is faster: all readers write the same word.  Not recursive, not
+// even for readers: a reader that queues behind a writer would wait for itself.
 //
-// Who cannot have it at once gets in line, readers and writers alike, so neither starves: nobody
-// who comes later is let in before the first in line.
+// A lock that does not succeed at once queues up, readers and writers alike, so neither starves: no
+// later lock succeeds before the first one in the queue.
 //
 // Guarantees, under the names of the tests that hold them
 //   AWriterIsAlone, ReadersShare
 //   AWriterInLineHoldsNewReadersBack   so that it gets its turn.
 //   AReaderInLineHoldsNewWritersBack
-//   ATimedLockIsNeverEarly             and one that gives up lets those behind it go on.
+//   ATimedLockIsNeverEarly             and one that times out unblocks those behind it.
 //   AnInterruptDoesNotEndALock
 //   MayBeDestroyedByWhoLocksItLast
 //
@@ -24,15 +24,15 @@
 //
 //   writer   a writer holds it; then readers is 0
 //   readers  how many readers hold it
-//   line     the first in line waits for it: others may not take it in passing
-//   asleep   the first in line waits on word_: who makes it free wakes that one
+//   line     the first in the queue waits for it: others must not take it on the fast path
+//   asleep   the first in the queue waits on word_: the unlock that makes it free wakes it
 //
 // Invariants
-//   W1  The first in line is who holds line_.  All others in line wait for that mutex, in order.
-//   W2  line and asleep are written by the first in line only.  So one at most waits on word_.
-//   W3  While line is set, readers only falls and writer is only cleared, but by the first in line.
-//       So word_ never comes back to a value that the first in line has seen.
-//   W4  unlock() and unlock_shared() touch word_ once, and then only its address.
+//   W1  The first in the queue is the holder of line_.  All others wait for that mutex, in order.
+//   W2  Only the first in the queue writes line and asleep.  So at most one waits on word_.
+//   W3  While line is set, readers only falls and writer is only cleared, except by the first in
+//       the queue.  So word_ never returns to a value that the first in the queue has read.
+//   W4  unlock() and unlock_shared() access word_ once, and then use only its address.
 //
 // Memory orders
 //   A lock acquires and an unlock releases.  Every write of word_ is a read-modify-write, so that a
@@ -91,7 +91,7 @@ public:
         // relaxed: the CAS below decides.
         std::uint32_t seen = word_.load(std::memory_order_relaxed);
         while ((seen & (writer | line)) == 0) {
-            // acquire: pairs with the release in unlock().  relaxed on failure: looked at again.
+            // acquire: pairs with the release in unlock().  relaxed on failure: read again.
             if (word_.compare_exchange_weak(seen, seen + one_reader, std::memory_order_acquire,
                                             std::memory_order_relaxed)) {
                 return true;
@@ -122,10 +122,10 @@ private:
     static constexpr std::uint32_t readers = asleep - 1;
     static constexpr std::uint32_t one_reader = 1;
 
-    // Gets in line.  `as` is what it adds to word_: writer, or one_reader.
+    // Queues up.  `as` is what it adds to word_: writer, or one_reader.
     bool lock_in_line(time_point deadline, std::uint32_t as);
 
-    // Written by whoever locks and unlocks; line and asleep as in W2.
+    // Written by threads that lock and unlock; line and asleep as in W2.
     std::atomic<std::uint32_t> word_{0};
     mutex line_;
 };

@@ -5,8 +5,8 @@
 //     unpoison_kept(...)      it is in use again, with its old contents
 //     happens_before(&word)   what this thread did so far happens before what another thread does
 //     happens_after(&word)    ... after this call: an order that TSan cannot see otherwise
-//     register_stack(...)     the memory is a separate stack (valgrind; ASan and TSan are told at
-//                             each switch, see fibers/detail/stack_watch.hpp)
+//     register_stack(...)     the memory is a separate stack (valgrind; for ASan and TSan see
+//                             fibers/detail/stack_watch.hpp)
 //
 // For pools and for code that synchronizes through the kernel or by hand-written assembly.  It is
 // not for silencing a report: std::atomic and locks need none of this.

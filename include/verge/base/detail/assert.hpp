@@ -3,7 +3,7 @@
 //
 // Without NDEBUG a false condition prints `file:line: message (condition)` to stderr and aborts.
 // With NDEBUG the condition is compiled, so that it stays valid, but never evaluated.  Either way
-// it is an expression of type void and may stand in a constexpr function.
+// it is an expression of type void and may be used in a constexpr function.
 //
 // It is for errors of the caller and for our own invariants.  It is not for run-time failures: a
 // full pool or a failed system call is a result or an exception.

@@ -1,8 +1,8 @@
 // verge/base/detail/fork_guard.hpp -- detects that an object is used in a forked child.
 //
-// A child has none of its parent's threads, and a lock that one of them held stays locked for ever.
+// A child has none of its parent's threads, and a lock that one of them held stays locked.
 // So an object with threads checks this before it takes any lock.  The check costs one load: the
-// word stands on a page that the kernel zeroes in every child (MADV_WIPEONFORK).
+// word is on a page that the kernel zeroes in every child (MADV_WIPEONFORK).
 
 #pragma once
 

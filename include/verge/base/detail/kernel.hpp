@@ -1,8 +1,6 @@
-// verge/base/detail/kernel.hpp -- the kernel seam: all that the library asks of the operating
-// system.
+// verge/base/detail/kernel.hpp -- the kernel seam: every call that the library makes to the system.
 //
-//     const int fd = os::epoll_create1(EPOLL_CLOEXEC);          // errno and all, as the call
-//     itself
+//     const int fd = os::epoll_create1(EPOLL_CLOEXEC);    // result and errno as of the call itself
 //
 // In production each function here is the call of the same name, after one load of a pointer that
 // is null.  A test, or a simulation, replaces the kernel for the whole process:
@@ -11,16 +9,15 @@
 //         int timerfd_create(int clock, int flags) noexcept override { return errno = EMFILE, -1; }
 //     };
 //     poor_kernel poor;
-//     const replaced_kernel scope(poor);        // before what is to use it, and gone after it
+//     const replaced_kernel scope(poor);        // encloses the lifetime of all objects that use it
 //
-// What is not replaced goes to the real kernel.  The functions have the names, the arguments and
-// the results of their models in libc, and report errors by errno (pthread_* ones by their result),
-// so that there is nothing to learn.  scripts/check_kernel.py refuses such calls anywhere else in
-// the library.
+// What is not overridden goes to the real kernel.  The functions have the names, the arguments and
+// the results of their models in libc, and report errors by errno (pthread_* ones by their result).
+// scripts/check_kernel.py rejects such calls anywhere else in the library.
 //
-// Not here: memory from malloc; pthread_atfork(), which asks nothing of the kernel; the reading of
-// the processor's time stamp counter, which is no call: a replaced kernel gets every clock read,
-// since anchors then have a window of 0 (fast_clock.cpp).
+// Not here: memory from malloc; pthread_atfork(), which makes no system call; reading the
+// processor's time stamp counter, which is an instruction: with a replaced kernel every clock read
+// goes to it, since anchors then have a window of 0 (fast_clock.cpp).
 //
 // Thread safety: all of it; a replacement is called by many threads at a time.
 
@@ -47,7 +44,7 @@
 
 namespace verge::detail {
 
-// What stands in libc under another name, or not at all.
+// Calls that libc has under another name, or not at all.
 namespace raw {
 
 /// FUTEX_WAIT_BITSET with an absolute CLOCK_MONOTONIC time, FUTEX_WAKE.
@@ -56,7 +53,7 @@ long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
 int membarrier(int command) noexcept;
 /// Whether a thread of this process has this kernel id: tgkill with signal 0.
 int probe_thread(pid_t id) noexcept;
-/// ENOSYS where the kernel, or its headers, have none.
+/// ENOSYS if the kernel, or its headers, do not have it.
 int epoll_pwait2(int epoll, epoll_event* events, int room, const timespec* timeout) noexcept;
 ssize_t process_madvise_self(const iovec* ranges, std::size_t count, int advice) noexcept;
 int open_to_read(const char* path) noexcept;
@@ -67,7 +64,7 @@ int set_timer_slack(unsigned long ns) noexcept;  // PR_SET_TIMERSLACK
 
 }  // namespace raw
 
-// One line a call: where it is from, its result, name, parameters and arguments.
+// One line per call: its namespace, result, name, parameters and arguments.
 // clang-format off
 #define VERGE_KERNEL_CALLS(CALL)                                                                                       \
     /* clocks */                                                                                                       \
@@ -149,7 +146,7 @@ public:
     VERGE_KERNEL_CALLS(VERGE_KERNEL_CALL)
 #undef VERGE_KERNEL_CALL
 
-    /// The one that replaces the real kernel, or nullptr.
+    /// The replacement that is installed, or nullptr.
     [[nodiscard]] static kernel* replacement() noexcept {
         return installed.load(std::memory_order_acquire);  // acquire: pairs with replaced_kernel
     }
@@ -160,8 +157,8 @@ private:
 };
 
 /// Replaces the kernel, for the whole process, from its construction to its destruction.  Scopes
-/// nest.  The replacement must live as long as a thread may be inside one of its calls: where such
-/// threads outlive the scope, as timer_thread::shared() does, it is static.
+/// nest.  The replacement must live as long as a thread may be inside one of its calls: if such
+/// threads outlive the scope, as that of timer_thread::shared() does, it has to be static.
 class [[nodiscard]] replaced_kernel {
 public:
     explicit replaced_kernel(kernel& by) noexcept

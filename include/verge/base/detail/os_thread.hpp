@@ -1,16 +1,17 @@
-// verge/base/detail/os_thread.hpp -- a thread of the library's own, and a lock for plain threads.
+// verge/base/detail/os_thread.hpp -- a thread of the library, and a mutex and a condition for
+// threads.
 //
 //     os_thread thread(&pool_main, this, {.name = "pool/0"});
 //     thread.join();
 //
-// Every thread of the library is started here, with all signals blocked: a signal of the program's
-// is for the program's threads.
+// Every thread of the library is started here, with all signals blocked: signals are delivered to
+// the threads of the program.
 //
-// thread_mutex and thread_condition are what std::mutex and std::condition_variable are, by way of
-// the kernel seam (kernel.hpp), and the mutex is known to clang's analysis.  They block the thread:
-// fibers use verge::mutex.
+// thread_mutex and thread_condition do what std::mutex and std::condition_variable do, through the
+// kernel seam (kernel.hpp), and clang's analysis knows the mutex.  They block the thread: code that
+// may run in a fiber uses verge::mutex.
 //
-// Thread safety: an os_thread belongs to one thread at a time; the others are for all.
+// Thread safety: an os_thread is used by one thread at a time; the other types by any.
 // Exceptions: starting a thread throws std::system_error, which names the call that failed.
 
 #pragma once
@@ -31,9 +32,8 @@ namespace verge::detail {
 [[nodiscard]] std::size_t processor_count() noexcept;
 
 struct os_thread_options {
-    std::string_view name;  ///< The first 15 characters count.
-    const std::vector<int>* cpus =
-        nullptr;  ///< It runs on these from its beginning, or is not made.
+    std::string_view name;                   ///< The first 15 characters are used.
+    const std::vector<int>* cpus = nullptr;  ///< Its affinity from its start; or it is not made.
 };
 
 class os_thread {
@@ -54,7 +54,7 @@ public:
     void detach() noexcept;
     /// Whether the caller is this thread, or, after its end, was.
     [[nodiscard]] bool is_caller() const noexcept;
-    /// Processor time that it has used so far, in nanoseconds; 0 if that cannot be told.
+    /// Processor time that it has used so far, in nanoseconds; 0 if the system does not report it.
     [[nodiscard]] std::uint64_t busy_ns() const noexcept;
     [[nodiscard]] pthread_t handle() const noexcept { return handle_; }
 
@@ -82,10 +82,13 @@ private:
     pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
+/// A counter that is a futex.
+///
 /// Why no wake-up is lost: the waiter reads the count under the mutex, under which the notifier
-/// changes what the condition asks for, before or after that.  If after, the notifier counts after
-/// the waiter's read, so the futex finds another count, or the wake-up finds the sleeper.  A count
-/// that comes round (2^32 notifies while one waiter falls asleep) is left out of account.
+/// changes the state that the condition reads.  If the change comes first, the waiter sees it and
+/// does not sleep.  If it comes second, the notifier increments the count after the waiter has read
+/// it: the futex finds another count and does not sleep, or the wake-up finds the sleeper.  A count
+/// that wraps around (2^32 notifies while one waiter falls asleep) is not considered.
 class thread_condition {
 public:
     constexpr thread_condition() noexcept = default;

@@ -1,7 +1,7 @@
 // verge/base/detail/slot_pool.hpp -- type-stable slots with 64-bit ids that are never reused.
 //
 // A slot holds one T, constructed when the slot is first used and kept, also while the slot is
-// free, until its chunk is freed: the user must release what a T owns before free().  Slots stand
+// free, until its chunk is freed: the user must release what a T owns before free().  Slots are
 // in chunks of 1024, mapped from the system and returned to it by trim().
 //
 // An id is (generation, chunk number, place): 32 + 22 + 10 bits.  Freeing a slot increments its
@@ -256,7 +256,7 @@ private:
     struct alignas(64) slot {
         slot* next = nullptr;          // in use: itself; free: the next free one; retired: nullptr
         std::uint32_t generation = 0;  // of the present use, or of the next one
-        std::uint32_t index = 0;       // chunk number and place, for ever
+        std::uint32_t index = 0;       // chunk number and place; never changes
         T value;
     };
 

@@ -167,7 +167,7 @@ private:
         return root_[number >> Platform::leaf_bits];
     }
 
-    // Zero-initialized, so that it stands in .bss.
+    // Zero-initialized, so that it is in .bss.
     typename Platform::lock lock_;
     // Numbers below `fresh_` have been used; freed ones are linked from `free_head_`.
     std::uint32_t fresh_ VERGE_GUARDED_BY(lock_) = 0;

@@ -6,45 +6,45 @@
 //     thread.switch_to(fiber, here);            // runs fn(arg) on the other stack
 //     ...                                       // fn called fiber.switch_to(thread, ...) or finish
 //
-// It is for the fiber scheduler, which knows who runs where.  It is not a scheduler, owns no stack
-// and knows no thread: whoever switches says from whom, to whom, and on which thread.
+// It is for the fiber scheduler, which knows what runs where.  It is not a scheduler, owns no stack
+// and knows no thread: the caller of a switch names the source, the target and the thread.
 //
-// What belongs to an execution, and is there again when it goes on, on whatever thread that is:
+// What belongs to an execution, and is restored when it continues, on whatever thread that is:
 //   the stack, and the registers that a function must preserve (x86-64: rbx rbp r12-r15 rsp;
 //   aarch64: x19-x29 d8-d15 sp);  errno;  the C++ exceptions being handled and the number of those
 //   in flight (`throw;` and std::uncaught_exceptions()).
 // What belongs to the thread: all thread_local variables, the signal mask, and the floating-point
 //   control words (mxcsr, x87, fpcr).  A fiber that changes its rounding mode must change it back
-//   before it switches; to reload mxcsr costs 4 ns a switch, or 60 after an inexact result.
+//   before it switches; reloading mxcsr would cost 4 ns per switch, or 60 after an inexact result.
 //   Shadow stacks (CET) are not switched.
 //
-// errno and the exception state are exchanged *before* the stack, by the thread that switches and
-// goes on: nothing has to be found out after the switch, when the thread may be another one, and
-// nothing here reads a thread-local address that a compiler could keep in a register.  The caller
-// must do as much: a thread_state& is not valid after a switch, since the execution may have come
-// back on another thread.  Ask for it again, through a function that is not inlined.
+// errno and the exception state are exchanged *before* the stack, by the thread that switches:
+// nothing has to be looked up after the switch, when the thread may be another one, and nothing
+// here reads a thread-local address that a compiler could keep in a register.  The caller must do
+// the same: a thread_state& is not valid after a switch, since the execution may have resumed on
+// another thread.  Get it again, through a function that is not inlined.
 //
 // Guarantees, under the names of the tests that hold them
-//   GoesThereAndBack                        switch_to() returns when somebody switches back.
-//   KeepsItsErrno                           also when it goes on on another thread.
+//   GoesThereAndBack                        switch_to() returns when another switches back.
+//   KeepsItsErrno                           also when it continues on another thread.
 //   RethrowsOnAnotherThread                 a catch block may be left on another thread.
 //   CountsItsOwnUncaughtExceptions          a destructor may switch during unwinding.
-//   StartsOnAnAlignedStack                  16 bytes at the entry, as the ABI has it.
+//   StartsOnAnAlignedStack                  16 bytes at the entry, as the ABI requires.
 //   KeepsRegistersAsBoostContextDoes        the same random program has the same result.
 //   AnUnwinderStopsAtTheEntry               backtraces and forced unwinding end there.
 //   AnEntryThatReturnsAborts                with a message, in every build.
 //
-// States: running; suspended (has left by switch_to(), or was prepared); over (has left by
-// finish()). A default-constructed one is running: it stands for whoever first switches from it.
+// States: running; suspended (left by switch_to(), or prepared); ended (left by finish()).  A
+// default-constructed one is running: it represents the stack that first switches from it.
 //
 // A suspended stack, for debuggers: sp_ points to the saved registers, see switch_stack.hpp.
 //
-// Sanitizers: ASan and TSan are told of every switch (stack_watch.hpp), and the object is larger
-// under them. Valgrind wants to know stacks, not switches: whoever makes a stack registers it
+// Sanitizers: stack_watch.hpp reports every switch to ASan and TSan; the object is larger with
+// them. Valgrind needs the stacks, not the switches: the code that makes a stack registers it
 // (annotate.hpp).
 //
-// Thread safety: none.  What was done before an execution was left must happen before it goes on
-// elsewhere: the queue through which it travels orders that.
+// Thread safety: none.  What was done before an execution was left must happen before it continues
+// on another thread: the queue that passes it on orders that.
 // Exceptions: none; one that leaves an entry ends the program, as entries are noexcept.
 
 #pragma once
@@ -88,23 +88,24 @@ public:
     /// Must not return: it ends with finish().
     using entry = void (*)(void* argument) noexcept;
 
-    /// Stands for the stack that first switches from it.
+    /// Represents the stack that first switches from it.
     execution() noexcept = default;
-    /// Of a suspended one: it never goes on, and what is on its stack is not destroyed.
+    /// A suspended one never continues, and the objects on its stack are not destroyed.
     ~execution() = default;
     execution(const execution&) = delete;
     execution& operator=(const execution&) = delete;
 
     /// `fn(argument)` runs on [low, top) at the first switch to it.  Not while it is running; it
-    /// may be prepared again once it is over.  Touches no page of the stack but the last.
+    /// may be prepared again once it has ended.  Touches only the last page of the stack.
     void prepare(std::byte* low, std::byte* top, entry fn, void* argument) noexcept;
 
-    /// From this one, which is running, to `next`, which is suspended.  Returns when somebody
-    /// switches back to this one.  `here` is of the calling thread, and `next` goes on there.
+    /// Switches from this one, which is running, to `next`, which is suspended.  Returns when
+    /// another execution switches back to this one.  `here` is of the calling thread, where `next`
+    /// continues.
     void switch_to(execution& next, thread_state& here) noexcept;
 
-    /// This one is over and `next` goes on.  What is on this stack is not destroyed.  `next` may
-    /// reuse the stack and destroy this object.
+    /// Ends this one and switches to `next`.  The objects on this stack are not destroyed.  `next`
+    /// may reuse the stack and destroy this object.
     [[noreturn]] void finish(execution& next, thread_state& here) noexcept;
 
     /// Called by the first frame of a stack.
@@ -113,7 +114,8 @@ public:
 private:
     void exchange_state(execution& next, thread_state& here) noexcept;
 
-    // Written by whoever runs it, and by prepare(); read by whoever switches to it.
+    // Written by the thread that leaves it, and by prepare(); read by the thread that switches to
+    // it.
     void* sp_ = nullptr;  // while suspended: where its registers are saved
     void* caught_ = nullptr;
     unsigned uncaught_ = 0;

@@ -1,33 +1,36 @@
-// verge/fibers/detail/fiber_life.hpp -- who still needs a fiber, and who waits for its end.
+// verge/fibers/detail/fiber_life.hpp -- the references to a fiber, and the wait for its end.
 //
 //     spawner:   life.begin(joinable)    ...    its handle:  life.wait(deadline)  ...  life.drop()
 //     worker:    life.finish()  ...  life.drop()
 //
-// It stands in a record that is used again, so whoever finds the record by an id, or in the pool,
-// asks first: life.try_add().
+// It is part of a record that is reused, so a thread that finds the record by an id, or in the
+// pool, must take a reference first: life.try_add().
 //
-// States of refs_: how many refer to the fiber.  0: nobody's, free or about to be.  A life begins
-// with the reference of the fiber itself, until it is over, and the one of its handle.
+// States of refs_: the number of references.  0: the record is free, or about to be.  A life begins
+// with the reference of the fiber itself, held until it has ended, and that of its handle.
 //
-// States of end_: bits, which are set once a life.
-//   awaited   somebody waits for the end       finished  it has left its stack
-//   detached  nobody will join                 failed    an exception left its function
+// States of end_: bits, each set at most once per life.
+//   awaited   there are waiters for the end    finished  it has left its stack
+//   detached  it will not be joined            failed    an exception left its function
 //
 // Invariants
-//   F1  Who looks at a fiber has a reference.  From 0 only begin() leads away.
-//   F2  Who drops the last one comes after all that others did with it, and is alone.
-//   F3  Who waits says so before it looks; the worker says that it is finished, then looks who
-//       waits.  All are read-modify-writes of one word: the later one sees the earlier one.
-//   F4  Of the fiber that fails and the one who lets go of it, the second one reports the error.
-//   F5  A scheduler that stops asks every fiber to stop: it says so (census::close()), then looks
-//       at every record; who spawns begins the life, then looks whether the scheduler stops.
+//   F1  Only a thread with a reference accesses a fiber.  Only begin() changes refs_ from 0.
+//   F2  The thread that drops the last reference runs after everything that others did with the
+//       fiber, and is its only user.
+//   F3  A waiter sets `awaited` before it checks `finished`; the worker sets `finished`, then
+//       checks `awaited`.  All are read-modify-writes of one word: the later one sees the earlier
+//       one.
+//   F4  Of fail() and detach(), the second one reports the error.
+//   F5  A scheduler that stops requests a stop of every fiber: it closes (census::close()), then
+//       visits every record; a spawner begins the life, then checks whether the scheduler is
+//       closed.
 //
 // Memory orders
-//   finish() releases what the fiber wrote; who finds it finished acquires that, also past the bits
-//   that others have set since.  fail() releases the exception, detach() acquires it; the other way
-//   round nothing is handed over.  A drop releases, and the last one acquires (F2).  begin()
-//   releases the record, and the first look of try_add() acquires it; both are seq_cst, for F5.
-//   tests/model/fiber_life_model.cpp explores this source.
+//   finish() releases what the fiber wrote; a thread that finds it finished acquires that, also
+//   past the bits that others have set since.  fail() releases the exception, detach() acquires it;
+//   in the other order nothing is passed on.  A drop releases, and the last one acquires (F2).
+//   begin() releases the record, and the first load of try_add() acquires it; both are seq_cst, for
+//   F5.  tests/model/fiber_life_model.cpp explores this source.
 
 #pragma once
 
@@ -38,7 +41,7 @@
 
 namespace verge::fibers::detail {
 
-/// What a life needs from below.  The tests supply a model.
+/// The platform of a life.  The model tests supply their own.
 struct life_platform {
     template <class T>
     using atomic = std::atomic<T>;
@@ -51,25 +54,26 @@ struct life_platform {
 template <class Platform = life_platform>
 class basic_fiber_life {
 public:
-    // ---- who refers to it -----------------------------------------------------------------------
+    // ---- references -----------------------------------------------------------------------------
 
-    /// The record can be found from now on.  By who spawns, who looks after this whether the
-    /// scheduler stops (F5).
+    /// The record can be found from now on.  By the spawner, which checks after this whether the
+    /// scheduler is closed (F5).
     void begin(bool joinable) noexcept {
-        end_.store(joinable ? 0 : detached, std::memory_order_relaxed);  // relaxed: by the next
-        // seq_cst: before that look; pairs with try_add().
+        // relaxed: published by the next store.
+        end_.store(joinable ? 0 : detached, std::memory_order_relaxed);
+        // seq_cst: before that check; pairs with try_add().
         refs_.store(joinable ? 2 : 1, std::memory_order_seq_cst);
     }
 
-    /// One reference more.  By who has one.
+    /// Adds a reference.  By a thread that has one.
     void add() noexcept {
         refs_.fetch_add(1, std::memory_order_relaxed);  // relaxed: it is not the last one
     }
 
-    /// The same, by who has none.  False: it is nobody's.  The record must not become another
-    /// fiber's meanwhile: call it under the pool's lock.
+    /// The same, by a thread that has none.  False if there is none at all.  The record must not be
+    /// reused for another fiber meanwhile: call it under the pool's lock.
     [[nodiscard]] bool try_add() noexcept {
-        // seq_cst: after the scheduler has said that it stops, and the record; pairs with begin().
+        // seq_cst: after census::close(), and acquires the record; pairs with begin().
         std::uint32_t refs = refs_.load(std::memory_order_seq_cst);
         do {
             if (refs == 0) return false;
@@ -79,9 +83,9 @@ public:
         return true;
     }
 
-    /// One less.  True: that was the last one, and the record is the caller's.
+    /// Drops a reference.  True: it was the last one, and the caller owns the record.
     [[nodiscard]] bool drop() noexcept {
-        // acq_rel: what was done with the fiber, for the last one (F2).
+        // acq_rel: releases what was done with the fiber; the last one acquires it (F2).
         return refs_.fetch_sub(1, std::memory_order_acq_rel) == 1;
     }
 
@@ -108,21 +112,21 @@ public:
         }
     }
 
-    /// An exception left the function.  By the fiber.  True: the caller is to report it (F4).
+    /// An exception left the function.  By the fiber.  True: the caller has to report it (F4).
     [[nodiscard]] bool fail() noexcept {
         // release: the exception; pairs with detach().
         return (end_.fetch_or(failed, std::memory_order_release) & detached) != 0;
     }
 
-    /// Nobody will join.  By its handle.  True: the caller is to report the exception (F4).
+    /// It will not be joined.  By its handle.  True: the caller has to report the exception (F4).
     [[nodiscard]] bool detach() noexcept {
         // acquire: the exception; pairs with fail().
         return (end_.fetch_or(detached, std::memory_order_acquire) & failed) != 0;
     }
 
-    /// Whether it is somebody's, and not finished: to show.
+    /// Whether it has references, and is not finished: for display.
     [[nodiscard]] bool seems_unfinished() const noexcept {
-        // relaxed, twice: something to show.
+        // relaxed, twice: for display.
         return refs_.load(std::memory_order_relaxed) != 0 &&
                (end_.load(std::memory_order_relaxed) & finished) == 0;
     }

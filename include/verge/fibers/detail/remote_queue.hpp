@@ -1,15 +1,15 @@
 // verge/fibers/detail/remote_queue.hpp -- fibers made ready by threads that are not workers.
 //
-// Unbounded: who pushes never waits for who takes.  Any worker may take, and takes all at once, so
-// the lock is held for a few instructions on either side.
+// Unbounded: a push never waits for a worker.  Any worker may take, and takes all at once, so the
+// lock is held for a few instructions on either side.
 //
-// `entered` counts the threads that are still inside a push and the notification after it: who
-// destroys the scheduler waits for them.  It is raised before the task can be seen.
+// entered_ counts the threads that are still inside a push and the notification after it: the
+// destruction of the scheduler waits for them.  It is incremented before the task is visible.
 //
 // Memory orders
-//   size_ is raised with seq_cst under the lock; a worker that goes to sleep loads it last, see
+//   size_ is stored with seq_cst under the lock; a worker that goes to sleep loads it last, see
 //   parking_lot.hpp.  What the pusher wrote is ordered by the lock.
-//   entered_ is lowered with release and read with acquire by who destroys the queue.
+//   entered_ is decremented with release and read with acquire by the destruction of the queue.
 //   tests/model/parking_lot_model.cpp explores this source.
 
 #pragma once
@@ -31,7 +31,7 @@ public:
         const verge::detail::lock_scope hold(lock_);
         tasks_.push(task);
         ++pushed_;
-        // seq_cst: before the look at who sleeps; pairs with the load in empty().
+        // seq_cst: before the check for sleepers; pairs with the load in empty().
         size_.store(tasks_.size(), std::memory_order_seq_cst);
     }
 
@@ -43,21 +43,21 @@ public:
         return entered_.load(std::memory_order_acquire) != 0;  // acquire: pairs with leave()
     }
 
-    /// All there is, appended to `to`.
+    /// Moves all tasks to the end of `to`.
     void take_all(task_list<Task>& to) noexcept {
         if (empty()) return;
         const verge::detail::lock_scope hold(lock_);
         to.append(tasks_);
-        // relaxed: the lock orders it with the pushes, and who reads an older size takes the lock.
+        // relaxed: the lock orders it with the pushes, and a reader of a stale size takes the lock.
         size_.store(0, std::memory_order_relaxed);
     }
 
     [[nodiscard]] bool empty() const noexcept {
-        // seq_cst: the last look of a worker that goes to sleep.
+        // seq_cst: the last check of a worker that goes to sleep.
         return size_.load(std::memory_order_seq_cst) == 0;
     }
 
-    /// How many were ever pushed.
+    /// How many tasks were pushed so far.
     [[nodiscard]] std::uint64_t pushed() const noexcept {
         const verge::detail::lock_scope hold(lock_);
         return pushed_;

@@ -1,33 +1,31 @@
-// verge/fibers/detail/run_queue.hpp -- one worker's fibers that are ready to run: first in, first
-// out.
+// verge/fibers/detail/run_queue.hpp -- one worker's FIFO queue of fibers that are ready to run.
 //
 //     | taken ... | head ... ready ... tail | free ... |      a ring of 1024
-//                                                              | older ... newer |   the overflow
-//                                                              list
+//                                           | older ... newer |      the overflow list
 //
 // The owner pushes at the tail and pops at the head; a thief takes half of the ring from the head,
 // with one CAS.  What does not fit into the ring goes to the overflow list, and, to keep the order,
-// so does everything that is pushed while there is something in that list.  The list has a lock;
-// thieves may take from it too.
+// so does everything that is pushed while that list is not empty.  The list has a lock; thieves may
+// take from it, too.
 //
-// Where there can be but one worker there is no thief: then the owner pops without a CAS.
+// With at most one worker there is no thief: then the owner pops without a CAS.
 //
 // Invariants
 //   Q1  Only the owner writes tail_ and the ring's places, and only places outside [head_, tail_).
-//   Q2  head_ only grows, by a CAS (or a store, where there is no thief): who moves it from h to
-//       h + n owns what stood in the places h .. h + n - 1.
-//   Q3  All in the ring is older than all in the overflow list.
-//   Q4  Indices have 64 bits and never come round, so that a CAS cannot succeed by mistake.
-//   Q5  What goes from the list to the ring is in the ring before it has left the list.  Who looks
-//       reads the size of the list first: it misses nothing that was there all the time.
+//   Q2  head_ only grows, by a CAS (or a store, where there is no thief): the thread that moves it
+//       from h to h + n owns the tasks in the places h ..  h + n - 1.
+//   Q3  All tasks in the ring are older than all in the overflow list.
+//   Q4  Indices have 64 bits and never wrap around, so that a CAS cannot succeed by mistake (ABA).
+//   Q5  A task that moves from the list to the ring is in the ring before it has left the list.  A
+//       reader loads the size of the list first: it misses nothing that was there all the time.
 //
 // Memory orders
 //   tail_ is stored with release after the place was written; thieves load it with acquire: they
 //   see the task.  head_ is moved with release after the places were read; the owner loads it with
-//   acquire before it writes a place anew.  That release also carries the tail_ that the mover saw,
-//   so that nobody sees head_ beyond tail_.
-//   What a notification follows, and the last look of a worker that goes to sleep (empty(), or a
-//   steal_for() that finds nothing), are seq_cst: see parking_lot.hpp.
+//   acquire before it writes a place again.  That release also carries the tail_ that the mover has
+//   read, so that no thread sees head_ beyond tail_.
+//   Stores that precede a notification, and the last check of a worker that goes to sleep (empty(),
+//   or a steal_for() that finds nothing), are seq_cst: see parking_lot.hpp.
 //   tests/model/run_queue_model.cpp and parking_lot_model.cpp explore this source.
 
 #pragma once
@@ -90,11 +88,11 @@ public:
     /// `shared`: other workers may steal from it.
     explicit run_queue(bool shared) noexcept : shared_(shared) {}
 
-    /// Owner only.  `announced`: the caller then looks for sleeping workers, see parking_lot.hpp.
+    /// Owner only.  `announced`: the caller then checks for sleeping workers, see parking_lot.hpp.
     void push(Task* task, bool announced = false) noexcept {
         // relaxed: the owner's own.
         const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-        // acquire: pairs with the release of who moved it: the place has been read.
+        // acquire: pairs with the release of the thread that moved it: the place has been read.
         if (tail - head_.load(std::memory_order_acquire) < Capacity && overflow_size() == 0)
             [[likely]] {
             place(tail).store(task, std::memory_order_relaxed);  // relaxed: tail_ publishes it
@@ -111,12 +109,12 @@ public:
         note_overflow();
     }
 
-    /// Owner only, after pushes that were not announced and before a look for sleeping workers.
+    /// Owner only, after pushes that were not announced and before a check for sleeping workers.
     void announce() noexcept {
         publish(tail_.load(std::memory_order_relaxed));  // relaxed: the owner's own
     }
 
-    /// Announced.  Owner only.
+    /// Pushes all, announced.  Owner only.
     void push_all(task_list<Task>& tasks) noexcept {
         if (overflow_size() == 0) fill_ring(tasks, Capacity);
         if (tasks.empty()) return;
@@ -128,8 +126,8 @@ public:
     /// The oldest; nullptr if there is none.  Owner only.
     [[nodiscard]] Task* pop() noexcept {
         for (;;) {
-            // acquire: pairs with the release of the thief that moved it.  Who finds the queue
-            // empty may write its places, as a thief of others.
+            // acquire: pairs with the release of the thief that moved it.  An owner that finds its
+            // queue empty may write its places, as a thief of other queues.
             std::uint64_t head = head_.load(std::memory_order_acquire);
             // relaxed: the owner's own.
             if (head == tail_.load(std::memory_order_relaxed)) {
@@ -142,8 +140,8 @@ public:
                 head_.store(head + 1, std::memory_order_relaxed);  // relaxed: there is no thief
                 return task;
             }
-            // release: tail_, for who acquires this head_.  No acquire: the owner wrote the place
-            // itself.  relaxed on failure: it is read again.
+            // release: tail_, for a thread that acquires this head_.  No acquire: the owner wrote
+            // the place itself.  relaxed on failure: it is read again.
             if (head_.compare_exchange_strong(head, head + 1, std::memory_order_release,
                                               std::memory_order_relaxed)) {
                 return task;
@@ -153,7 +151,7 @@ public:
 
     /// Takes half of what this queue has: one is returned, the rest goes to `thief`'s own queue,
     /// announced.  nullptr if there was nothing.  Called by the owner of `thief`, which must be
-    /// empty: its pop() has said so.
+    /// empty: its pop() has returned nullptr.
     [[nodiscard]] Task* steal_for(run_queue& thief) noexcept {
         for (;;) {
             const std::size_t spilled = overflow_size();  // before the ring: see Q5
@@ -186,13 +184,13 @@ public:
         return task;
     }
 
-    /// Whether there is nothing; a guess, unless the owner asks.
+    /// Whether it is empty; a hint, unless the owner calls it.
     [[nodiscard]] bool empty() const noexcept {
         // The list first: see Q5.
         if (overflow_size() != 0) return false;
-        // relaxed: an old head_ makes it look full, never empty.
+        // relaxed: with a stale head_ it seems not empty, never empty.
         const std::uint64_t head = head_.load(std::memory_order_relaxed);
-        // seq_cst: a worker that goes to sleep looks here last; pairs with publish().
+        // seq_cst: the last check of a worker that goes to sleep; pairs with publish().
         return head == tail_.load(std::memory_order_seq_cst);
     }
 
@@ -208,11 +206,11 @@ private:
     // The places below `tail` are written.  Owner only.
     void publish(std::uint64_t tail) noexcept {
         if (shared_) {
-            // seq_cst: before the look at who sleeps; pairs with the loads in empty() and
+            // seq_cst: before the check for sleepers; pairs with the loads in empty() and
             // steal_for().
             tail_.store(tail, std::memory_order_seq_cst);
         } else {
-            tail_.store(tail, std::memory_order_relaxed);  // relaxed: nobody else reads it
+            tail_.store(tail, std::memory_order_relaxed);  // relaxed: no other thread reads it
         }
     }
 
@@ -229,9 +227,9 @@ private:
 
     [[nodiscard]] Task* steal_from_ring(run_queue& thief) noexcept {
         for (;;) {
-            // acquire: pairs with who moved it: tail_ is not behind it.
+            // acquire: pairs with the release of the mover: tail_ is not behind it.
             std::uint64_t head = head_.load(std::memory_order_acquire);
-            // seq_cst: it may be the last look before a sleep; and acquires the places and the
+            // seq_cst: it may be the last check before a sleep; and acquires the places and the
             // tasks.
             const std::uint64_t tail = tail_.load(std::memory_order_seq_cst);
             // head may be stale, and the owner past it: then the CAS fails.
@@ -248,9 +246,9 @@ private:
                     .store(place(head + i).load(std::memory_order_relaxed),
                            std::memory_order_relaxed);
             }
-            // release: the places have been read, and tail_, for who acquires this head_.  No
-            // acquire: head_ was acquired, and it is the same one (Q4).  relaxed on failure: it is
-            // read again.
+            // release: the places have been read, and tail_, for a thread that acquires this head_.
+            // No acquire: head_ was acquired, and it is the same one (Q4).  relaxed on failure: it
+            // is read again.
             if (!head_.compare_exchange_strong(head, head + take, std::memory_order_release,
                                                std::memory_order_relaxed)) {
                 continue;

@@ -1,13 +1,13 @@
 // verge/fibers/detail/stack_pool.hpp -- guarded stacks of one size, by the million.
 //
 //     stack_pool pool({.stack_size = 64 * 1024});
-//     const auto [s, result] = pool.take();              // s == nullptr: result says why
+//     const auto [s, result] = pool.take();              // s == nullptr: see result
 //     fiber.prepare(s->low, s->top, fn, arg);
 //     ...
 //     pool.give_back(s);
 //
-// It is for a scheduler: one pool a stack size, and a stack_list a worker that is filled and
-// emptied in batches.  It is not a general allocator, and does not know who runs on a stack.
+// It is for a scheduler: one pool per stack size, and one stack_list per worker that is filled and
+// emptied in batches.  It is not a general allocator, and does not know what runs on a stack.
 //
 // Stacks are carved out of regions of 64 MiB and more: a region is one mapping, address space only,
 // without huge pages.  What a region holds:
@@ -18,22 +18,23 @@
 //   Memory    A stack that was never used costs its stack object (32 bytes), and its guard's part
 //             of a page table.  One that ran shallow costs one page more: nothing of ours is
 //             written to a stack.
-//   Guards    MADV_GUARD_INSTALL (Linux 6.13) needs no mapping of its own.  Where the kernel does
-//             not know it, or the memory is locked, mprotect: two mappings a stack, of some
-//             65,000 a process.  Past that a stack is refused; none is ever given out unguarded,
+//   Guards    MADV_GUARD_INSTALL (Linux 6.13) needs no mapping of its own.  If the kernel does not
+//             support it, or the memory is locked, mprotect: two mappings per stack, of some
+//             65,000 per process.  Past that a stack is refused; none is ever given out unguarded,
 //             unless `guards` is false.
-//   Colours   Tops are moved down by 0 to 15 cache lines, in turn: page-aligned tops meet in the
-//             same lines of the L1 cache.  They come out of `stack_size`: a stack has up to 960
+//   Colours   Tops are moved down by 0 to 15 cache lines, in turn: page-aligned tops would share
+//             the same sets of the L1 cache.  This is part of `stack_size`: a stack has up to 960
 //             bytes less than that.
-//   Reuse     Of the free stacks `keep` keep their pages, the last one given back is the next one
-//             taken.  Others that come back give theirs to the system (one madvise), as trim() does
-//             with all of them.  trim() of a pool without a stack in use unmaps it altogether.
+//   Reuse     Up to `keep` free stacks keep their pages, and the last one given back is the next
+//             one taken.  The pages of others are returned to the system (one madvise), as trim()
+//             does for all of them.  trim() of a pool without a stack in use unmaps it altogether.
 //
 // Guarantees, under the names of the tests that hold them
 //   AGuardStopsAnOverflow              of either kind, by SIGSEGV.
 //   SaysWhetherTheLimitOrTheKernelRefused
-//   ARefusalLeavesThePoolWhole         at whichever system call it comes, and it may be tried
-//   again. AMillionStacksNeedFewMappings      with MADV_GUARD_INSTALL. AShallowStackCostsOnePage
+//   ARefusalLeavesThePoolWhole         whichever system call fails; the call may be repeated.
+//   AMillionStacksNeedFewMappings      with MADV_GUARD_INSTALL.
+//   AShallowStackCostsOnePage
 //   TrimGivesMemoryBack
 //
 // Thread safety: all of it.  No system call is made under the lock.  What was done before a stack
@@ -58,16 +59,16 @@ namespace verge::fibers::detail {
 struct stack {
     std::byte* low;  ///< The usable range is [low, top).
     std::byte* top;
-    stack* next;  ///< For whoever holds it: a worker's list, the pool's.
+    stack* next;  ///< For the list that holds it: a worker's, or the pool's.
 
 private:
     friend class stack_pool;
-    std::uint32_t valgrind_;  // its number there
+    std::uint32_t valgrind_;  // its id in valgrind
     bool in_use_;
 };
 static_assert(sizeof(stack) <= 32);
 
-/// Stacks linked through `next`, the last one pushed first: it is warm.  Owns nothing.
+/// Stacks linked through `next`, LIFO: the last one pushed is warm.  Owns nothing.
 class stack_list {
 public:
     [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
@@ -77,7 +78,7 @@ public:
         head_ = s;
         ++size_;
     }
-    /// Not of an empty one.
+    /// Precondition: it is not empty.
     [[nodiscard]] stack* pop() noexcept {
         stack* const s = head_;
         head_ = s->next;
@@ -92,8 +93,8 @@ private:
 
 enum class guard_kind {
     madvise,   // MADV_GUARD_INSTALL
-    mprotect,  // costs two mappings a stack
-    none,      // not asked for
+    mprotect,  // costs two mappings per stack
+    none,      // guards are off
 };
 
 enum class stack_result {
@@ -141,8 +142,7 @@ public:
         stack_result result = stack_result::taken;
     };
 
-    /// Maps nothing yet.  Throws std::invalid_argument if stack_size is 0 or above 1 GiB.  The
-    /// system's table must outlive the pool.
+    /// Maps nothing yet.  Throws std::invalid_argument if stack_size is 0 or above 1 GiB.
     explicit stack_pool(const options& wanted);
     /// All stacks must have been given back.
     ~stack_pool();
@@ -152,13 +152,13 @@ public:
     [[nodiscard]] taking take() noexcept;
     void give_back(stack* s) noexcept;
 
-    /// Moves up to `wanted` free stacks to `into`.  If there are none it makes one, and only one: a
-    /// batch is no reason to make what may not be needed.  `taken` unless `into` got none.
+    /// Moves up to `wanted` free stacks to `into`.  If there are none it makes one, and only one,
+    /// since the others may not be needed.  Returns `taken` unless `into` got none.
     stack_result take(std::size_t wanted, stack_list& into) noexcept;
     /// Takes `count` stacks back from the front of the list, or all there are.
     void give_back(stack_list& from, std::size_t count) noexcept;
 
-    /// Gives the memory of all free stacks to the system.  O(free stacks).
+    /// Returns the memory of all free stacks to the system.  O(free stacks).
     void trim() noexcept;
 
     [[nodiscard]] stack_pool_stats stats() const noexcept;
@@ -184,7 +184,7 @@ private:
     const std::size_t keep_;
 
     mutable verge::detail::spin_lock lock_;
-    region* regions_ VERGE_GUARDED_BY(lock_) = nullptr;  // the first may have room, no other has
+    region* regions_ VERGE_GUARDED_BY(lock_) = nullptr;  // only the first may have free slots
     stack_list warm_ VERGE_GUARDED_BY(lock_);            // free, with their memory
     stack_list cold_ VERGE_GUARDED_BY(lock_);            // free, without
     stack_list unguarded_ VERGE_GUARDED_BY(lock_);       // carved, but the guard was refused

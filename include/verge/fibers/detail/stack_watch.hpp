@@ -1,15 +1,16 @@
-// verge/fibers/detail/stack_watch.hpp -- tells ASan and TSan which stack runs.
+// verge/fibers/detail/stack_watch.hpp -- informs ASan and TSan about stack switches.
 //
-// One an execution.  Without these tools it is empty, and its functions are too.
+// One per execution.  Without these tools it is empty, and so are its functions.
 //
-// ASan wants to know the bounds of the stack that is switched to, and keeps a fake stack for each.
-// TSan keeps a context for each.  Both want to be told in the last moment before the switch, and
-// ASan in the first after it as well; a thread's own bounds are learnt when it has been left.
+// ASan needs the bounds of the stack that is switched to, and keeps a fake stack for each.  TSan
+// keeps a context for each.  Both must be called immediately before the switch, and ASan
+// immediately after it as well; the bounds of a thread's own stack are reported by ASan when that
+// stack has been left.
 //
-// What precedes the switch is always inlined into the function that switches.  TSan notes the
-// return from a function on the context that runs: none may return between its switch and ours. And
-// no function here has a local variable whose address is taken: it would be on the fake stack that
-// ASan is just exchanging.
+// What precedes the switch is always inlined into the function that switches.  TSan records the
+// return from a function in the current context: no function may return between its switch and
+// ours.  And no function here has a local variable whose address is taken: it would be on the fake
+// stack that ASan is exchanging.
 //
 // Thread safety: as the execution's.  Exceptions: none.
 
@@ -34,7 +35,7 @@ void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 
 namespace verge::fibers::detail {
 
-/// Not watched.
+/// Without the tools: empty.
 template <bool Watched>
 class stack_watch {
 public:
@@ -55,7 +56,7 @@ public:
     void prepare(std::byte* low, std::byte* top) noexcept;
     /// Immediately before the switch.
     [[gnu::always_inline]] void leave_for(stack_watch& next) noexcept { switch_to(next, &fake_); }
-    /// The same, and it does not come back: ASan frees the fake stack.
+    /// The same for a stack that has ended: ASan frees its fake stack.
     [[gnu::always_inline]] void end_for(stack_watch& next) noexcept {
         over_ = true;
         switch_to(next, nullptr);
@@ -81,8 +82,8 @@ private:
     void* fake_ = nullptr;         // ASan: its fake stack, while it is suspended
     void* context_ = nullptr;      // TSan's
     bool owns_ = false;            // the context: it was made here; a thread's own belongs to TSan
-    bool over_ = false;            // it does not come back
-    stack_watch* from_ = nullptr;  // who switched to it last
+    bool over_ = false;            // it has ended
+    stack_watch* from_ = nullptr;  // the one that switched to it last
 };
 
 }  // namespace verge::fibers::detail

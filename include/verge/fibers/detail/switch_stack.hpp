@@ -1,15 +1,15 @@
 // verge/fibers/detail/switch_stack.hpp -- the stack switch itself.
 //
-// On x86-64 it is inlined: a call that ends in a jump would leave the processor's stack of return
-// addresses one entry too long, and every return after it would be predicted wrongly (a yield took
-// twice as long); one that ends in `ret` is predicted wrongly whenever the other stack goes on at
-// another place, as a new one does.  Inlined, with a jump, the returns stay in step, and the jump
-// is predicted by where it led before.
+// On x86-64 it is inlined.  A function call that ends in a jump would leave the return stack buffer
+// one entry too long, and every return after it would be mispredicted (a yield took twice as long);
+// one that ends in `ret` is mispredicted whenever the other stack continues at another place, as a
+// new one does.  Inlined, with an indirect jump, calls and returns stay balanced, and the jump is
+// predicted by its history.
 //
-// A suspended stack, from its saved pointer upwards:   address to go on at   rbx   rbp
-// All other registers are the compiler's to save, and it saves those that hold something.
+// A suspended stack, from its saved pointer upwards:   address to continue at   rbx   rbp The
+// compiler saves all other registers, if they hold something.
 //
-// Elsewhere it is a function: src/fibers/switch_*.cpp.
+// On other processors it is a function: src/fibers/switch_*.cpp.
 
 #pragma once
 
@@ -26,7 +26,7 @@ namespace verge::fibers::detail {
 #define VERGE_MORE_REGISTERS
 #endif
 
-/// Saves this stack's pointer in *save and goes on where `load` was saved.
+/// Saves this stack's pointer in *save and continues where `load` was saved.
 [[gnu::always_inline]] inline void switch_stack(void** save, void* load) noexcept {
     // 128 bytes below the stack pointer belong to the function this is inlined into (red zone).
     __asm__ volatile(
@@ -56,7 +56,7 @@ namespace verge::fibers::detail {
 #else
 
 extern "C" {
-/// Saves the registers on this stack and its pointer in *save; goes on where `load` was saved.
+/// Saves the registers on this stack and its pointer in *save; continues where `load` was saved.
 void verge_fiber_switch(void** save, void* load) noexcept;
 }
 

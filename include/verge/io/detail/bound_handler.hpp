@@ -13,7 +13,7 @@
 
 namespace verge::detail::io {
 
-/// A handler with the values it is to be called with.
+/// A handler with the arguments of its call.
 template <class Handler, class... Values>
 class bound_handler {
 public:
@@ -33,7 +33,7 @@ private:
     [[no_unique_address]] std::tuple<Values...> values_;
 };
 
-/// A handler that is called through its associated executor, which has work until then.
+/// A handler that is called through its associated executor, which has outstanding work until then.
 template <class Handler, class Default>
 class on_own_executor {
     using executor = associated_executor_t<Handler, Default>;
@@ -53,7 +53,7 @@ public:
 
     template <class... Args>
     void operator()(Args&&... args) {
-        // The work ends when the handler has been handed over.
+        // The work ends after execute(), which has the handler then.
         const tracked ex(std::move(*work_));
         work_.reset();
         auto allocator = verge::get_associated_allocator(handler_);
@@ -63,8 +63,8 @@ public:
                                                                    std::forward<Args>(args)...));
     }
 
-    /// Of the operation that this is in: takes that to the handler's executor, and then calls the
-    /// handler.
+    /// For the operation that contains this: moves that operation to the handler's executor, where
+    /// call_at_home() calls the handler.
     [[nodiscard]] handed hand_over(operation* op) const requires hands_over_operations {
         return work_->hand_over(op);
     }

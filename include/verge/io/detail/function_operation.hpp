@@ -10,6 +10,7 @@
 
 namespace verge::detail::io {
 
+/// Holds the function and a copy of its allocator.
 template <class F, class Allocator>
 class function_operation final : public operation {
     using memory = op_memory<function_operation, Allocator>;
@@ -33,7 +34,7 @@ private:
         const Allocator allocator(self->allocator_);
         tracked_call tracked(*self);
         F f(std::move(self->f_));
-        memory::destroy(allocator, self);  // before the call, which may want the memory
+        memory::destroy(allocator, self);  // before the call, which may reuse the memory
         if (owner == nullptr) return;
         tracked.begin();
         if constexpr (AtHome) {
@@ -48,7 +49,7 @@ private:
     F f_;
 };
 
-/// Throws what `f`'s move and the allocator throw.
+/// Makes one.  Throws what `f`'s move and the allocator throw.
 template <class F, class Allocator>
 [[nodiscard]] operation* make_function_operation(F&& f, const Allocator& allocator,
                                                  const handler_origin& from) {

@@ -1,22 +1,21 @@
-// verge/io/detail/handler_tracking.hpp -- a line on stderr for each handler that is made and
-// called.
+// verge/io/detail/handler_tracking.hpp -- writes a line to stderr for each event of a handler.
 //
-// For debugging, and off: built with the CMake option VERGE_HANDLER_TRACKING, which defines
-// VERGE_ENABLE_HANDLER_TRACKING for the library and all that link to it, every handler has a
-// number, and its life is told in the lines that Asio's tools read (handlerviz.pl):
+// For debugging, and off by default: the CMake option VERGE_HANDLER_TRACKING defines
+// VERGE_ENABLE_HANDLER_TRACKING for the library and for all targets that link to it.  Then every
+// handler has a number, and its events are written in the format of Asio's tools (handlerviz.pl):
 //
-//     @asio|<seconds>.<microseconds>|<what>|<more>
-//       0*1   handler 0 (0: none) began the operation whose handler is 1; more: object.operation
-//       >1    1 is called; more: what with
+//     @asio|<seconds>.<microseconds>|<event>|<details>
+//       0*1   handler 0 (0: none) began the operation whose handler is 1; details: object.operation
+//       >1    1 is called; details: its arguments
 //       <1    1 returned
 //       !1    1 threw
 //       ~1    1 was destroyed without a call
-//       1     1 did something to an object, such as cancelling a timer; more: object.operation
+//       1     1 did something to an object, such as cancelling a timer; details: object.operation
 //
-// Whether it is on is in the type of every operation (basic_operation<true>), so that a program and
-// a library that do not agree do not link.  Off, all here is empty and nothing is kept.
+// Whether it is on is part of the type of every operation (basic_operation<true>), so that a
+// program and a library that disagree do not link.  When it is off, everything here is empty.
 //
-// Thread safety: any thread; a line is one write.  Exceptions: none.
+// Thread safety: any thread; a line is one write(2).  Exceptions: none.
 
 #pragma once
 
@@ -33,7 +32,7 @@ inline constexpr bool tracks_handlers = true;
 inline constexpr bool tracks_handlers = false;
 #endif
 
-/// What began an operation: "deadline_timer", its address, "async_wait".  Literals.
+/// What began an operation: "deadline_timer", its address, "async_wait".  String literals.
 struct handler_origin {
     const char* type;
     const void* object;
@@ -53,7 +52,8 @@ struct tracked_handler<false> {
     void created(const handler_origin&) noexcept {}
 };
 
-/// On the stack of who completes or destroys an operation, from before its memory is freed.
+/// On the stack of the thread that completes or destroys an operation, from before its memory is
+/// freed.
 template <bool Tracked>
 class basic_tracked_call;
 template <>
@@ -64,7 +64,7 @@ public:
     basic_tracked_call(const basic_tracked_call&) = delete;
     basic_tracked_call& operator=(const basic_tracked_call&) = delete;
 
-    /// The handler is about to be called with these.
+    /// The handler is about to be called with these arguments.
     template <class... Results>
     void begin(const Results&... results) noexcept {
         begin_with(results...);
@@ -100,7 +100,7 @@ public:
 
 using tracked_call = basic_tracked_call<tracks_handlers>;
 
-/// Something was done to an object, by the handler that this thread is in.
+/// Something was done to an object, by the handler that this thread runs.
 void write_tracked_operation(const handler_origin& what) noexcept;
 inline void track_operation(const handler_origin& what) noexcept {
     if constexpr (tracks_handlers) {

@@ -1,8 +1,8 @@
 // verge/io/detail/io_handle.hpp -- an open descriptor of a loop, and the operations on it.
 //
-// An operation is tried at once when it begins, and again at each event, until it is done; it
-// always completes through the loop's queue.  Operations of one kind (read, write) end in the order
-// they began.  An io_handle does not move: sockets hold it by pointer, and so do slots.
+// An operation is attempted when it begins, and again at each event, until it is done; it always
+// completes through the loop's queue.  Operations of one kind (read, write) end in the order they
+// began.  An io_handle does not move: sockets hold it by pointer, and so do cancellation slots.
 
 #pragma once
 
@@ -31,7 +31,8 @@ namespace verge::detail::io {
 
 class io_operation;
 
-/// Whether an operation with a cancellation slot is pending.  Shared by it and by its slot.
+/// Whether an operation with a cancellation slot is pending.  Shared by it and by the handler in
+/// the slot.
 class io_place {
 public:
     void begin(io_operation* op) noexcept {
@@ -39,7 +40,7 @@ public:
         op_.store(op, std::memory_order_release);
     }
     void end() noexcept {
-        // release: as begin(); nothing is read through it.
+        // release: as begin(); a nullptr is not dereferenced.
         op_.store(nullptr, std::memory_order_release);
     }
     [[nodiscard]] io_operation* op() const noexcept {
@@ -51,7 +52,7 @@ private:
     std::atomic<io_operation*> op_{nullptr};
 };
 
-/// An operation on a descriptor: tried by the reactor, then in the loop's queue.
+/// An operation on a descriptor: attempted by the reactor, then queued in the loop.
 class io_operation : public operation, public fd_operation {
 public:
     io_operation(operation::function run, attempt_function try_it, loop_core& loop) noexcept
@@ -68,6 +69,7 @@ private:
     loop_core& loop_;
 };
 
+/// A descriptor that is registered with the loop's reactor, or none.  Closes it when destroyed.
 class io_handle {
 public:
     explicit io_handle(loop_core& loop) : loop_(loop), reactor_(loop.use_reactor()) {}
@@ -75,12 +77,14 @@ public:
     io_handle(const io_handle&) = delete;
     io_handle& operator=(const io_handle&) = delete;
 
-    /// Takes over a descriptor, and makes it non-blocking.  On an error it is still the caller's.
+    /// Takes over a descriptor, and makes it non-blocking.  On an error it still belongs to the
+    /// caller.
     std::error_code assign(int fd, reactor::after_fork then = reactor::after_fork::shared) noexcept;
-    /// Ends what is pending and closes.
+    /// Ends pending operations with operation_aborted, and closes.
     std::error_code close() noexcept;
-    /// Ends what is pending and gives the descriptor up; -1 if there is none.
+    /// Ends pending operations, and returns the descriptor; -1 if there is none.
     int release() noexcept;
+    /// Ends all pending operations, and returns how many; or one of them.
     std::size_t cancel() noexcept;
     void cancel(fd_event event, io_operation& op) noexcept;
     [[nodiscard]] int fd() const noexcept { return fd_; }
@@ -88,7 +92,7 @@ public:
 
     /// Begins an operation; with bad_descriptor if it is not open.
     void start(fd_event event, io_operation& op);
-    /// One that has failed at its beginning: it completes with its error.
+    /// Completes an operation that failed when it began, with its error, through the loop.
     void fail(io_operation& op) noexcept;
 
 private:
@@ -98,7 +102,7 @@ private:
     reactor::descriptor* registered_ = nullptr;
 };
 
-/// One try of a system call, which is repeated when a signal interrupts it.
+/// The result of one attempt; a system call that a signal interrupts is repeated.
 struct io_result {
     std::error_code error;
     std::size_t bytes = 0;
@@ -111,7 +115,7 @@ struct io_result {
 [[nodiscard]] io_result write_some(int fd, std::span<const iovec> parts) noexcept;
 
 /// A sequence of buffers as the system calls take it: its first 16 that are not empty.  iovec has
-/// no const, so those of a write are cast; nobody writes through them.
+/// no const, so the buffers of a write are cast; the kernel only reads them.
 class gathered {
 public:
     template <class Sequence>
@@ -129,11 +133,12 @@ private:
     std::size_t count_ = 0;
 };
 
+/// poll(2) without waiting.
 [[nodiscard]] bool is_ready_now(int fd, fd_event event) noexcept;
 /// Blocks until the descriptor is ready.
 void wait_ready(int fd, fd_event event) noexcept;
 
-/// What ends one operation through its slot.
+/// The handler in a cancellation slot: cancels one operation.
 struct cancel_io {
     io_handle* handle;
     fd_event event;
@@ -144,9 +149,12 @@ struct cancel_io {
     }
 };
 
-/// `Work` is what is tried: its name; perhaps prepare(), which may throw, and then
-/// begin(io_handle&), when the operation is launched, which may fail; bool
-/// attempt(std::error_code&); call(home, handler, error).
+/// An operation with its handler.  `Work` is what is attempted; it has
+///   name                           for handler tracking
+///   prepare()                      optional; may throw; before the operation begins
+///   begin(io_handle&)              when the operation is launched; returns an error if it fails
+///   attempt(std::error_code&)      true: it is done, with or without an error
+///   call(home, handler, error)     calls home(handler, results...)
 template <class Work, class Handler, class Home>
 class io_with_handler final : public io_operation {
     using allocator = associated_allocator_t<Handler>;
@@ -208,7 +216,7 @@ private:
     Handler handler_;
 };
 
-/// In place, or through an executor: as for waits, with any results.
+/// How the handler is called: in place, or through an executor, as for waits, with any results.
 struct io_in_place {
     template <class Handler>
     explicit io_in_place(const Handler&) noexcept {}
@@ -245,8 +253,8 @@ private:
     tracked work_;
 };
 
-/// Begins an operation on a handle, for a handler of the user.  `object` is what handler tracking
-/// calls it.
+/// Begins an operation on a handle, for a handler of the user.  `object` is the object's name in
+/// handler tracking.
 template <class Executor, class Work, class Handler>
 void begin_io(const Executor& ex, io_handle& handle, const char* object, fd_event event,
               const Work& work, Handler& handler) {
@@ -292,9 +300,9 @@ void begin_io(const Executor& ex, io_handle& handle, const char* object, fd_even
         io_with_handler<Work, Handler, io_through<own>>::create(handle.loop(), work, handler, ex));
 }
 
-// ---- what is tried ------------------------------------------------------------------------------
+// ---- the kinds of Work --------------------------------------------------------------------------
 
-/// Takes the descriptor's number when the operation is launched.
+/// The base of Work: reads the descriptor when the operation is launched.
 struct fd_work {
     int fd = -1;
     std::error_code begin(const io_handle& handle) noexcept {
@@ -313,7 +321,7 @@ struct wait_work : fd_work {
     }
     fd_event event;
 };
-/// A transfer of bytes.  `Once` tries it once.
+/// A transfer of bytes.  `Once` is one attempt.
 template <class Once>
 struct transfer_work : fd_work {
     static constexpr const char* name = Once::name;
@@ -342,7 +350,7 @@ struct write_once {
     const_buffer from;
     io_result operator()(int fd) const noexcept { return write_some(fd, from.data(), from.size()); }
 };
-/// With a sequence of buffers, which is kept: what they refer to is the user's.
+/// With a copy of a sequence of buffers; the memory they refer to belongs to the user.
 template <class Sequence>
 struct read_sequence_once {
     static constexpr const char* name = read_once::name;

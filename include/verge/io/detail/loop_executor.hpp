@@ -1,7 +1,7 @@
 // verge/io/detail/loop_executor.hpp -- the executor of io_context and of thread_pool.
 //
-// 8 bytes: the context's address with two properties in its low bits.  Whether it tracks work is in
-// its type, so that copies of the ordinary one cost nothing.
+// 8 bytes: the context's address with two properties in its low bits.  Whether it tracks work is
+// part of its type, so that copies of an executor that does not cost nothing.
 
 #pragma once
 
@@ -35,7 +35,7 @@ public:
         : allocator_(other.allocator_), bits_(other.bits_) {
         start();
     }
-    // g++ 12 does not see that an optional executor is moved only if there is one.
+    // g++ 12 warns about an empty optional executor, although it is only moved if there is one.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -115,7 +115,7 @@ public:
 
     // ---- work -----------------------------------------------------------------------------------
 
-    /// Runs `f`: at once if this thread runs the context and blocking is `possibly`.
+    /// Runs `f`: in this call if this thread runs the context and blocking is `possibly`.
     template <class F>
     void execute(F&& f) const {
         if ((bits_ & never_bit) == 0 && running_in_this_thread()) {
@@ -163,14 +163,14 @@ public:
         return a.bits_ == b.bits_ && a.allocator_ == b.allocator_;
     }
 
-    /// Of the library: completes an operation, as execute() calls a function.
+    /// For the library: completes an operation, as execute() calls a function.
     [[nodiscard]] handed hand_over(operation* op) const noexcept {
         if ((bits_ & never_bit) == 0 && running_in_this_thread()) return handed::here;
         loop().expect_post();
         loop().post(op, (bits_ & continuation_bit) != 0);
         return handed::later;
     }
-    /// Of the library: the loop behind it.
+    /// For the library: the loop of the context.
     [[nodiscard]] loop_core& loop() const noexcept {
         return context().loop();
     }

@@ -1,19 +1,23 @@
-// verge/io/detail/op_inbox.hpp -- how operations get into a loop from outside, without a lock.
+// verge/io/detail/op_inbox.hpp -- a lock-free queue by which other threads post operations to a
+// loop.
 //
-// Any thread pushes, and the loop takes all at once: one compare-exchange each, and one exchange a
-// batch.  It also settles who wakes the loop: of all who push while it sleeps, the first one.
+// Many producers, one consumer.  A push is one compare-exchange, and the loop takes a whole batch
+// by one exchange.  The word also settles which producer wakes the loop: the first one that pushes
+// after fall_asleep().
 //
-// One word.  Each operation links to the one that was pushed before it; the loop turns them round.
+// It is one word: a stack.  Each operation links to the one that was pushed before it, and take()
+// reverses them.
 //
-// The loop may find an operation before it is woken, run it as its last one, and be destroyed.  So
-// who is to wake it counts itself first (latecomers), and the loop's end waits for that.
+// The loop may take an operation before the producer has woken it, run it as its last one, and be
+// destroyed.  So a producer that is going to wake the loop counts itself first (latecomers), and
+// the destruction of the loop waits until the count is 0.
 //
 // States of word_:
-//   awake    empty; the loop looks here before it sleeps, or nobody runs it
-//   asleep   empty; the loop sleeps, or is about to: who pushes next wakes it
-//   else     the operation that was pushed last.  Somebody has been told to wake the loop, or it
-//            looks here before it sleeps.
-// The lowest bit of an operation's link says that the operation was announced as work, which ends
+//   awake    empty; the loop checks the word before it sleeps, or no thread runs it
+//   asleep   empty; the loop sleeps, or is about to: the next push is told to wake it
+//   else     the operation that was pushed last. Some push was told to wake the loop, or the loop
+//            checks the word before it sleeps.
+// The lowest bit of an operation's link is set if the operation was announced as work, which ends
 // when the loop takes it.
 //
 //     awake --fall_asleep()--> asleep --push()--> operations --take()--> awake
@@ -21,21 +25,22 @@
 //       +--------------------------push()------------------------+
 //
 // Invariants
-//   B1  The word gets from operations to anything else by take() only: none is lost.
-//   B2  It gets from asleep to operations once a sleep, and who did it is told to wake the loop.
+//   B1  Only take() changes the word from operations to anything else: none is lost.
+//   B2  Only the first push after fall_asleep() is told to wake the loop.
 //   B3  fall_asleep() fails if there are operations.
-//   B4  take() gives the operations in the order of the pushes.
-//   B5  Who pushes touches nothing but its own once its operation can be taken, unless it has
-//       counted itself before.  Only who has seen `asleep` does.
+//   B4  take() returns the operations in the order of the pushes.
+//   B5  Once its operation can be taken, a producer touches no memory of the loop unless it has
+//       counted itself before.  Only a producer that has read `asleep` counts itself.
 //
 // Memory orders
-//   push() releases, take() acquires: the loop sees what the pushers wrote.  All changes are
-//   read-modify-writes, so it sees that of those before the last one as well.  fall_asleep() is
-//   relaxed: what the loop says about its sleep besides is under the loop's lock, which the
-//   waker takes.  enter() is relaxed: what makes something visible after it is a release, which
-//   publishes the count as well; so who has seen that thing, and ends the loop, finds the count.
-//   leave() releases, wait() acquires: the end comes after all that was counted.
-//   tests/model/io_loop_model.cpp explores it with the loop around it.
+//   push() releases, take() acquires: the loop sees what the producers wrote.  All changes are
+//   read-modify-writes, so that it also sees what the producers before the last one wrote.
+//   fall_asleep() is relaxed: the rest of the loop's sleep state is under the loop's lock, which
+//   the waker takes.  enter() is relaxed: the store that makes the operation visible comes after
+//   it and is a release, which publishes the count as well; so a thread that has seen the
+//   operation, and destroys the loop, sees the count.  leave() releases, wait() acquires: the
+//   destruction happens after everything that a counted thread did.
+//   tests/model/io_loop_model.cpp explores it together with the loop.
 
 #pragma once
 
@@ -49,28 +54,29 @@
 
 namespace verge::detail::io {
 
-/// The threads that have shown something to a loop, and touch that loop once more.
+/// Counts the threads that have made something visible to a loop and will touch that loop once
+/// more.
 class latecomers {
 public:
-    /// Before the loop can see it.
+    /// To be called before the loop can see it.
     void enter() noexcept {
         // relaxed: see Memory orders.
         count_.fetch_add(1, std::memory_order_relaxed);
     }
-    /// The last touch.
+    /// The thread's last access to the loop.
     void leave() noexcept {
         // release: pairs with the acquire in wait().
         count_.fetch_sub(1, std::memory_order_release);
     }
-    /// The end of the loop: returns when nobody is left.
+    /// For the destruction of the loop: returns when the count is 0.  Spins, then yields.
     void wait() const noexcept {
         // acquire: pairs with the release in leave().
         for (unsigned round = 0; count_.load(std::memory_order_acquire) != 0; ++round)
             spin_platform::give_way(round);
     }
-    /// In the child of a fork, where the others are not.
+    /// In the child of a fork, which has none of these threads.
     void forget() noexcept {
-        // relaxed: nobody else is here.
+        // relaxed: the child has one thread.
         count_.store(0, std::memory_order_relaxed);
     }
 
@@ -78,9 +84,10 @@ private:
     std::atomic<std::ptrdiff_t> count_{0};
 };
 
+/// The queue.  See the top of this file.
 class op_inbox {
 public:
-    /// Any thread.  True: the caller has to wake the loop, and then to leave `late`.
+    /// Any thread.  True: the caller has to wake the loop, and then to call late.leave().
     [[nodiscard]] bool push(operation* op, latecomers& late) noexcept {
         return link(op, op, 0, late);
     }
@@ -96,12 +103,12 @@ public:
         return link(oldest, newest, announced, late);
     }
 
-    /// Any thread, some time before a push: another processor may have the word.
+    /// Any thread, before a push: prefetches the word, which another processor may own.
     void expect_push() const noexcept { __builtin_prefetch(&word_, 1); }
 
-    /// The loop, awake: moves all behind what is in `to`.  Returns how many of them were announced.
+    /// The loop, awake: appends all operations to `to`.  Returns how many of them were announced.
     std::ptrdiff_t take(op_queue& to) noexcept {
-        // relaxed: a look before the exchange, which keeps the cache line with who pushes.
+        // relaxed: checked before the exchange, so that an empty word stays in a producer's cache.
         if (word_.load(std::memory_order_relaxed) == awake) return 0;
         // acquire: pairs with the release in link().
         std::uintptr_t at = word_.exchange(awake, std::memory_order_acquire);
@@ -119,11 +126,11 @@ public:
     }
 
     [[nodiscard]] bool empty() const noexcept {
-        // relaxed: who must see a push has another order with who pushed.
+        // relaxed: a caller that must see a push is ordered after it by other means.
         return to_operation(word_.load(std::memory_order_relaxed)) == nullptr;
     }
 
-    /// The loop, before it sleeps: says that it has to be woken.  False if there are operations.
+    /// The loop, before it sleeps: the next push wakes it.  False if there are operations.
     [[nodiscard]] bool fall_asleep() noexcept {
         std::uintptr_t seen = awake;
         // relaxed: see Memory orders.
@@ -149,7 +156,7 @@ private:
 
     bool link(operation* oldest, operation* newest, std::uintptr_t bit, latecomers& late) noexcept {
         bool counted = false;
-        // relaxed: an address to link to; nothing is read through it here.
+        // relaxed: an address to link to; it is not dereferenced here.
         std::uintptr_t before = word_.load(std::memory_order_relaxed);
         do {
             if (before == asleep && !std::exchange(counted, true)) late.enter();
@@ -158,7 +165,7 @@ private:
         } while (!word_.compare_exchange_weak(before, word(newest) | bit, std::memory_order_release,
                                               std::memory_order_relaxed));
         if (before == asleep) return true;
-        if (counted) late.leave();  // another one wakes it, or it woke by itself
+        if (counted) late.leave();  // another push wakes it, or it woke by itself
         return false;
     }
 

@@ -1,7 +1,7 @@
-// verge/io/detail/operation.hpp -- something a loop is to do once: intrusive, 16 bytes, no vtable.
+// verge/io/detail/operation.hpp -- a unit of work for a loop: intrusive, 16 bytes, no vtable.
 //
 // An operation owns itself: complete() and destroy() both free its memory, before they call the
-// user's function.  So a handler that begins the next operation finds that memory free again.
+// user's function.  So a handler that begins the next operation can reuse that memory.
 
 #pragma once
 
@@ -11,10 +11,11 @@
 
 namespace verge::detail::io {
 
-/// What became of an operation that an executor was asked to complete, as it executes a function:
-/// the caller completes it here, the executor does later, or it cannot.
+/// What an executor did with an operation that it was asked to complete: the caller completes it
+/// here, the executor completes it later, or the executor cannot take operations.
 enum class handed { here, later, no };
 
+/// One function pointer, and the link of the queue it is in.
 template <bool Tracked>
 class basic_operation : public tracked_handler<Tracked> {
 public:
@@ -29,10 +30,10 @@ protected:
     ~basic_operation() = default;
     basic_operation(const basic_operation&) = delete;
     basic_operation& operator=(const basic_operation&) = delete;
-    /// From now on it is this that completes and destroys it.
+    /// Replaces the function that completes and destroys it.
     void complete_by(function f) noexcept { function_ = f; }
-    /// Takes it to the executor `home`, which needs no memory for it, to be completed by `there`.
-    /// False: that cannot take it.  Else it may be gone.
+    /// Moves it to the executor `home`, which allocates nothing for it; `there` completes it.
+    /// False if `home` cannot take it; otherwise the operation may be destroyed already.
     template <class Home>
     [[nodiscard]] bool complete_at(const Home& home, function there, void* owner) {
         complete_by(there);
@@ -54,8 +55,8 @@ private:
 
 using operation = basic_operation<tracks_handlers>;
 
-/// An executor with `handed hand_over(operation*) const`, which takes no memory.  It throws what a
-/// function throws that runs inside.
+/// An executor with `handed hand_over(operation*) const`, which allocates nothing.  It throws only
+/// what a function throws that runs inside the call.
 template <class Executor>
 concept takes_operations = requires(const Executor& ex, operation* op) {
     ex.hand_over(op);
@@ -63,7 +64,7 @@ concept takes_operations = requires(const Executor& ex, operation* op) {
 
 static_assert(tracks_handlers || sizeof(operation) == 2 * sizeof(void*));
 
-/// Operations in order.  Destroys what is left in it.
+/// A queue of operations.  Its destructor destroys those that are left.
 template <class Operation>
 class basic_op_queue {
 public:
@@ -102,7 +103,7 @@ public:
         return op;
     }
 
-    /// Takes out one.  False if it is not here.
+    /// Removes one, in linear time.  False if it is not here.
     bool remove(Operation* op) noexcept {
         Operation* before = nullptr;
         for (Operation* at = first_; at != nullptr; before = at, at = after(at)) {
@@ -118,7 +119,7 @@ public:
         return false;
     }
 
-    /// Moves all of `other` behind what is here.
+    /// Moves all of `other` to the end.
     template <class Other>
     void append(basic_op_queue<Other>& other) noexcept {
         if (other.first_ == nullptr) return;
@@ -131,7 +132,7 @@ public:
         other.first_ = nullptr;
         other.last_ = nullptr;
     }
-    /// The same for a chain; nullptr: an empty one.
+    /// The same for a chain; an empty one if `first` is nullptr.
     void append(Operation* first, Operation* last) noexcept {
         if (first == nullptr) return;
         if (first_ == nullptr) {
@@ -151,7 +152,8 @@ private:
 
 using op_queue = basic_op_queue<operation>;
 
-/// Operations in order, in 8 bytes: the last knows the first.  Destroys nothing.
+/// A queue of operations in 8 bytes: a ring, whose last element links to the first.  Does not own
+/// them.
 template <class Operation>
 class op_ring {
 public:

@@ -1,9 +1,11 @@
-// verge/io/detail/thread_cache.hpp -- memory for operations, recycled among the threads.
+// verge/io/detail/thread_cache.hpp -- memory for operations, cached per thread.
 //
-// Each thread keeps up to 64 blocks of a size, in steps of 16 bytes, and leaves more in a depot for
-// others to find: a steady state allocates nothing.  A thread's blocks are freed when it ends.
+// Each thread keeps up to 64 free blocks of each size, in steps of 16 bytes, and passes more to
+// other threads through a depot: a steady state allocates nothing.  A thread's blocks are freed
+// when it ends.
 //
-// Not inline: code that may move to another thread must not keep the address of thread-local data.
+// Not inline: code that may resume on another thread must not cache the address of thread-local
+// data.
 
 #pragma once
 
@@ -15,8 +17,9 @@
 
 namespace verge::detail::io {
 
-/// Throws std::bad_alloc.  Aligned for any ordinary type.
+/// Allocates a block, aligned for any type up to max_align_t.  Throws std::bad_alloc.
 [[nodiscard]] void* allocate_cached(std::size_t size);
+/// Frees a block of allocate_cached(size), on any thread.
 void deallocate_cached(void* memory, std::size_t size) noexcept;
 
 template <class T>
@@ -24,7 +27,7 @@ inline constexpr bool is_std_allocator = false;
 template <class T>
 inline constexpr bool is_std_allocator<std::allocator<T>> = true;
 
-/// Memory for one Op: of the thread's cache, or of the user's allocator.
+/// Memory for one Op: from the thread's cache, or from the user's allocator.
 template <class Op, class Allocator>
 struct op_memory {
     static constexpr bool cached =

@@ -1,9 +1,8 @@
-// verge/io/detail/token_values.hpp -- a token with values of the caller's: append, prepend,
-// consign.
+// verge/io/detail/token_values.hpp -- a token with values of the caller: append, prepend, consign.
 //
-// They differ in what the handler is given.  `How` says it:
+// The three differ in what the handler gets.  `How` has two members:
 //   signature(results, values)            the signature of the inner token, as a pointer to it
-//   call(handler, values, results...)     how the handler is called
+//   call(handler, values, results...)     calls the handler
 
 #pragma once
 

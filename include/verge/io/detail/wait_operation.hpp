@@ -1,8 +1,8 @@
 // verge/io/detail/wait_operation.hpp -- a pending wait: 16 bytes and the handler.
 //
 // A wait that has expired and one that was cancelled differ only in the function that completes
-// them, so nothing else has to be kept.  What the library has to tell a wait besides comes through
-// the same function, as a message: a pointer whose lowest bit is set.
+// them, so no state is stored.  Everything else that the library passes to a wait goes through the
+// same function, as a message: a pointer whose lowest bit is set.
 
 #pragma once
 
@@ -21,11 +21,12 @@
 
 namespace verge::detail::io {
 
+/// A wait of a timer, without the type of its handler.
 class wait_operation : public operation {
 public:
-    /// From now on it completes with operation_aborted.
+    /// Makes it complete with operation_aborted.
     void abort() { send({message::aborted, nullptr}); }
-    /// Tells a wait that has a cancellation slot which timer holds it; nullptr: none any more.
+    /// Sets the timer that holds a wait with a cancellation slot; nullptr: the wait has ended.
     void set_owner(void* timer) { send({message::has_owner, timer}); }
 
 protected:
@@ -49,17 +50,17 @@ private:
 
 using wait_ring = op_ring<wait_operation>;
 
-/// Where a wait that has a cancellation slot is.  Shared by the wait and by what it left in the
-/// slot, since either may be gone first.
+/// Where a wait that has a cancellation slot is.  Shared by the wait and by the handler in the
+/// slot, since either may be destroyed first.
 class wait_place {
 public:
     explicit wait_place(wait_operation* op) noexcept : op_(op) {}
     void set(void* timer) noexcept {
-        // release: who finds a timer here locks it, and sees what it is.
+        // release: pairs with the acquire in timer(); the timer is constructed.
         timer_.store(timer, std::memory_order_release);
     }
-    /// The timer that holds the wait; nullptr: it has ended.  In the user's own order, which keeps
-    /// the timer alive.
+    /// The timer that holds the wait; nullptr if the wait has ended.  The user orders this call and
+    /// the timer's destruction.
     [[nodiscard]] void* timer() const noexcept {
         // acquire: pairs with the release in set().
         return timer_.load(std::memory_order_acquire);
@@ -87,7 +88,7 @@ struct no_wait_owner {
     void set(void*) noexcept {}
 };
 
-/// `Home` is how the handler is called: in place, or through an executor.
+/// A wait with its handler.  `Home` is how that is called: in place, or through an executor.
 template <class Handler, class Home>
 class wait_with_handler final : public wait_operation {
     using allocator = associated_allocator_t<Handler>;
@@ -133,7 +134,7 @@ private:
         tracked_call tracked(*self);
         Home home(std::move(self->home_));
         Handler handler(std::move(self->handler_));
-        memory::destroy(own_allocator, self);  // before the call, which may want the memory
+        memory::destroy(own_allocator, self);  // before the call, which may reuse the memory
         if (owner == nullptr) return;
         const std::error_code error =
             Aborted ? std::error_code(error::operation_aborted) : std::error_code();
@@ -157,7 +158,8 @@ struct call_in_place {
     explicit call_in_place(const Handler&) noexcept {}
     template <class Handler>
     void call(Handler& handler, std::error_code error) {
-        // Through an executor it stays: that may be another thread's.  It is harmless.
+        // Only here: an executor may call the handler on a thread that does not own the slot.
+        // A handler that stays in the slot is harmless: its wait_place has no timer.
         if constexpr (may_have_slot<Handler>) {
             verge::get_associated_cancellation_slot(handler).clear();
         }
@@ -165,7 +167,7 @@ struct call_in_place {
     }
 };
 
-/// The handler is called through an executor, which has work until then.
+/// The handler is called through an executor, which has outstanding work until then.
 template <class Executor>
 class call_through {
     using tracked = std::decay_t<decltype(verge::prefer(std::declval<const Executor&>(),

@@ -7,12 +7,26 @@
 //     socket.async_connect({verge::ip::make_address("127.0.0.1"), 8080}, handler);
 //     socket.set_option(verge::ip::tcp::no_delay(true));          // verge/io/socket_base.hpp
 //     socket.async_read_some(verge::buffer(data), handler);
-//     verge::async_write(socket, verge::buffer(text), handler);   // verge/io/transfer.hpp: all of
-//     it
+//     verge::async_write(socket, verge::buffer(text), handler);   // all of it: transfer.hpp
 //
 // A whole server: examples/echo_server.cpp.
 //
-// Enough for an HTTP service or an echo server.  Not a resolver: it takes addresses, not names.
+// Reads, writes, cancellation, close and release are those of all descriptors:
+// verge/io/posix/descriptor.hpp.  Enough for an HTTP service or an echo server.  Not a resolver: it
+// takes addresses, not names.  Neither UDP nor TLS.
+//
+// Accepting in a loop.  Each session owns its socket, and each pending operation of the session
+// holds a shared_ptr to it, so it ends with its last operation:
+//
+//     void accept() {
+//         acceptor.async_accept([this](std::error_code error, tcp::socket socket) {
+//             if (!error) std::make_shared<session>(std::move(socket))->read();
+//             if (error != verge::error::operation_aborted) accept();
+//         });
+//     }
+//
+// Ending a connection in order: shutdown(shutdown_send), read until error::eof, close().  close()
+// alone discards what the peer has sent and was not read, and the kernel answers with a reset.
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/descriptor_test.cpp)
 //   ConnectsAndAccepts      EchoesManyConnections      EchoesTenThousandConnections
@@ -22,7 +36,13 @@
 // and (tests/unit/io/socket_test.cpp)
 //   OpensBindsAndListens    AcceptsIntoAGivenSocket    AcceptsForAGivenExecutor    AcceptsAndBlocks
 //
-// Thread safety: none, one object.  Exceptions: std::system_error where there is no error_code.
+// Thread safety: one object, one thread at a time; different objects are independent.  A read and a
+// write may be pending at the same time.  A write to a connection that the peer has closed
+// completes with an error (broken_pipe, connection_reset) and raises no SIGPIPE.
+//
+// Exceptions: functions without an error_code parameter throw std::system_error that names the
+// call.  The async functions throw std::bad_alloc, and what the handler's move throws; then nothing
+// was begun.
 
 #pragma once
 
@@ -40,7 +60,8 @@ namespace verge {
 
 namespace detail::io {
 
-/// Owns the connection until somebody gets it: the operation may be destroyed before.
+/// Owns the accepted connection until a socket takes it: the operation may be destroyed before
+/// that.
 class accept_work : public fd_work {
 public:
     static constexpr const char* name = "async_accept";
@@ -53,7 +74,7 @@ public:
     ~accept_work();
 
     bool attempt(std::error_code& error);
-    /// Gives it to a socket, if that is closed.
+    /// Moves the connection to a socket that is not open.
     template <class Socket>
     void give_to(Socket& socket, std::error_code& error) {
         if (error) return;
@@ -64,10 +85,11 @@ public:
 private:
     int accepted_ = -1;
 };
+/// A connect: begun by connect(2), and completed when the socket is writable.
 struct connect_work {
     static constexpr const char* name = "async_connect";
     explicit connect_work(const ip::tcp_endpoint& remote) noexcept : to(remote) {}
-    /// Opens the handle, if it is not open, and connects.
+    /// Opens the handle, if it is not open, and calls connect(2).
     std::error_code begin(io_handle& handle) noexcept;
     bool attempt(std::error_code& error);
     template <class Home, class Handler>
@@ -76,9 +98,10 @@ struct connect_work {
     }
     ip::tcp_endpoint to;
     int fd = -1;
-    bool pending = false;  // connect(2) goes on
+    bool pending = false;  // connect(2) has not finished
 };
 
+// The system calls, with errno as an error_code.
 [[nodiscard]] std::error_code open_socket(io_handle& handle, const ip::tcp& protocol) noexcept;
 [[nodiscard]] std::error_code bind_socket(int fd, const ip::tcp_endpoint& at) noexcept;
 [[nodiscard]] std::error_code listen_at(int fd, int backlog) noexcept;
@@ -90,7 +113,7 @@ struct connect_work {
 [[nodiscard]] std::error_code socket_option_of(int fd, int level, int name, void* data,
                                                std::size_t& size) noexcept;
 
-/// What sockets and acceptors have in common.
+/// What sockets and acceptors have in common, besides what all descriptors have.
 template <class Executor>
 class basic_tcp_object : public basic_io_object<Executor, socket_kind> {
     using base = basic_io_object<Executor, socket_kind>;
@@ -103,37 +126,45 @@ public:
     template <class Other>
     explicit basic_tcp_object(basic_tcp_object<Other>&& other) : base(std::move(other)) {}
 
+    /// Makes the socket: non-blocking, closed on exec.  error::already_open if there is one.
     void open(const ip::tcp& protocol) {
         base::check(open_socket(base::handle(), protocol), "open");
     }
+    /// The same, with the error in `error`.
     void open(const ip::tcp& protocol, std::error_code& error) {
         error = open_socket(base::handle(), protocol);
     }
+    /// Binds it to a local address.  Needs open().
     void bind(const ip::tcp_endpoint& at) {
         base::check(bind_socket(base::native_handle(), at), "bind");
     }
+    /// The same, with the error in `error`.
     void bind(const ip::tcp_endpoint& at, std::error_code& error) {
         error = bind_socket(base::native_handle(), at);
     }
 
+    /// setsockopt(2) with an option of socket_base, of tcp, or of your own.  Needs open().
     template <class Option>
     void set_option(const Option& option) {
         std::error_code error;
         set_option(option, error);
         base::check(error, "set_option");
     }
+    /// The same, with the error in `error`.
     template <class Option>
     void set_option(const Option& option, std::error_code& error) {
         const ip::tcp p = protocol_of(base::native_handle());
         error = set_socket_option(base::native_handle(), option.level(p), option.name(p),
                                   option.data(p), option.size(p));
     }
+    /// getsockopt(2): stores the value in `option`.  Throws also what option.resize() throws.
     template <class Option>
     void get_option(Option& option) const {
         std::error_code error;
         get_option(option, error);
         base::check(error, "get_option");
     }
+    /// The same, with the error in `error`; option.resize() may still throw.
     template <class Option>
     void get_option(Option& option, std::error_code& error) const {
         const ip::tcp p = protocol_of(base::native_handle());
@@ -143,11 +174,13 @@ public:
         if (!error) option.resize(p, size);
     }
 
+    /// The address that it is bound to, with the port that the system chose.
     [[nodiscard]] ip::tcp_endpoint local_endpoint() const {
         ip::tcp_endpoint at;
         base::check(endpoint_of(base::native_handle(), false, at), "getsockname");
         return at;
     }
+    /// The same, with the error in `error`: then the result is 0.0.0.0:0.
     [[nodiscard]] ip::tcp_endpoint local_endpoint(std::error_code& error) const {
         ip::tcp_endpoint at;
         error = endpoint_of(base::native_handle(), false, at);
@@ -159,6 +192,8 @@ public:
 
 namespace ip {
 
+/// One side of a TCP connection.  Its destructor closes it; pending operations complete with
+/// operation_aborted.  tcp::socket is this with any_io_executor.
 template <class Executor>
 class tcp::basic_socket : public verge::detail::io::basic_tcp_object<Executor> {
     using base = verge::detail::io::basic_tcp_object<Executor>;
@@ -172,8 +207,9 @@ public:
         using other = basic_socket<Other>;
     };
 
+    /// A socket on an executor, or on the executor of a context; closed, or open for a protocol.
     explicit basic_socket(const Executor& ex) : base(ex) {}
-    /// Opens it.
+    /// The same, and open() it.
     basic_socket(const Executor& ex, const tcp& protocol) : base(ex) { base::open(protocol); }
     template <verge::detail::io::context_with_executor Context>
     explicit basic_socket(Context& context) : base(context.get_executor()) {}
@@ -181,44 +217,51 @@ public:
     basic_socket(Context& context, const tcp& protocol) : base(context.get_executor()) {
         base::open(protocol);
     }
-    /// Of one with another executor: what is pending goes along.
+    /// Takes over a socket with another executor type, with its pending operations.
     template <class Other>  // NOLINTNEXTLINE: not explicit, as Asio's
     requires std::is_convertible_v<const Other&, Executor> basic_socket(basic_socket<Other>&& other)
         : base(std::move(other)) {}
 
-    /// Opens it, if it is not open, and connects: void(error_code).
+    /// Connects to `to`: void(error_code).  Opens the socket if it is not open.  After an error the
+    /// socket stays open; close it before the next attempt.
     template <class Token = default_completion_token_t<Executor>>
     auto async_connect(const tcp_endpoint& to, Token&& token = Token()) {
         return base::template begin<void(std::error_code)>(
             fd_event::write, verge::detail::io::connect_work(to), std::forward<Token>(token));
     }
-    /// The same, blocking.
+    /// The same, blocking the calling thread.
     void connect(const tcp_endpoint& to, std::error_code& error) {
         verge::detail::io::connect_work work(to);
         error = work.begin(base::handle());
         while (!error && !work.attempt(error))
             verge::detail::io::wait_ready(base::native_handle(), fd_event::write);
     }
+    /// The same.  Throws std::system_error.
     void connect(const tcp_endpoint& to) {
         std::error_code error;
         connect(to, error);
         base::check(error, "connect");
     }
 
+    /// shutdown(2): ends one direction of the connection, or both.  After shutdown_send the peer
+    /// reads error::eof.  The socket stays open.
     void shutdown(shutdown_type what, std::error_code& error) {
         error = verge::detail::io::shut_down(base::native_handle(), static_cast<int>(what));
     }
+    /// The same.  Throws std::system_error.
     void shutdown(shutdown_type what) {
         base::check(verge::detail::io::shut_down(base::native_handle(), static_cast<int>(what)),
                     "shutdown");
     }
-    /// As the option of that name.
+    /// Sets the option tcp::no_delay.  Throws std::system_error.
     void no_delay(bool on) { base::set_option(tcp::no_delay(on)); }
+    /// The address of the peer.  error::not_connected if there is none.
     [[nodiscard]] tcp_endpoint remote_endpoint() const {
         tcp_endpoint at;
         base::check(verge::detail::io::endpoint_of(base::native_handle(), true, at), "getpeername");
         return at;
     }
+    /// The same, with the error in `error`: then the result is 0.0.0.0:0.
     [[nodiscard]] tcp_endpoint remote_endpoint(std::error_code& error) const {
         tcp_endpoint at;
         error = verge::detail::io::endpoint_of(base::native_handle(), true, at);
@@ -226,6 +269,8 @@ public:
     }
 };
 
+/// Listens for connections.  Its destructor closes it; pending accepts complete with
+/// operation_aborted.  tcp::acceptor is this with any_io_executor.
 template <class Executor>
 class tcp::basic_acceptor : public verge::detail::io::basic_tcp_object<Executor> {
     using base = verge::detail::io::basic_tcp_object<Executor>;
@@ -243,11 +288,12 @@ public:
         using other = basic_acceptor<Other>;
     };
 
-    /// One that is not open: see open, bind and listen.
+    /// An acceptor that is not open: call open, bind and listen.
     explicit basic_acceptor(const Executor& ex) : base(ex) {}
-    /// Opens it.
+    /// The same, and open() it.
     basic_acceptor(const Executor& ex, const tcp& protocol) : base(ex) { base::open(protocol); }
-    /// Opens, binds and listens.  Port 0: the system chooses, see local_endpoint().
+    /// Opens, binds and listens; `reuse` sets SO_REUSEADDR before the bind.  Port 0: the system
+    /// chooses one, see local_endpoint().
     basic_acceptor(const Executor& ex, const tcp_endpoint& at, bool reuse = true,
                    int backlog = socket_base::max_listen_connections)
         : base(ex) {
@@ -264,43 +310,49 @@ public:
     template <verge::detail::io::context_with_executor Context>
     basic_acceptor(Context& context, const tcp_endpoint& at, bool reuse = true)
         : basic_acceptor(Executor(context.get_executor()), at, reuse) {}
-    /// Of one with another executor: what is pending goes along.
+    /// Takes over an acceptor with another executor type, with its pending operations.
     template <class Other>  // NOLINTNEXTLINE: not explicit, as Asio's
     requires std::is_convertible_v<const Other&, Executor> basic_acceptor(
         basic_acceptor<Other>&& other)
         : base(std::move(other)) {}
 
+    /// Starts to listen.  `backlog` connections may wait to be accepted.  Needs bind().
     void listen(int backlog = socket_base::max_listen_connections) {
         base::check(verge::detail::io::listen_at(base::native_handle(), backlog), "listen");
     }
+    /// The same, with the error in `error`.
     void listen(int backlog, std::error_code& error) {
         error = verge::detail::io::listen_at(base::native_handle(), backlog);
     }
 
-    /// Calls a handler, void(error_code, socket), for the next connection.  After an error such as
-    /// no_descriptors the connection still waits: accept it later; after no_memory it is closed.
+    /// Accepts the next connection: void(error_code, socket).  The socket has the acceptor's
+    /// executor.  After an error such as no_descriptors the connection still waits, and a later
+    /// accept gets it; after no_memory it is closed.  Connections that were aborted in the meantime
+    /// are skipped.
     template <class Token = default_completion_token_t<Executor>>
     requires(is_token<Token>) auto async_accept(Token&& token = Token()) {
         return accept_for(base::get_executor(), std::forward<Token>(token));
     }
-    /// The same, with a socket of another executor or context.
+    /// The same, for a socket with another executor, or with that of a context.
     template <execution::executor Other, class Token = default_completion_token_t<Executor>>
     auto async_accept(const Other& ex, Token&& token = Token()) {
         return accept_for(ex, std::forward<Token>(token));
     }
+    /// The same, for a socket on the executor of a context.
     template <verge::detail::io::context_with_executor Context,
               class Token = default_completion_token_t<Executor>>
     auto async_accept(Context& context, Token&& token = Token()) {
         return accept_for(context.get_executor(), std::forward<Token>(token));
     }
-    /// The same, into a socket that is closed, and that must stay until then: void(error_code).
+    /// The same, into `peer`: void(error_code).  `peer` must not be open, and must outlive the
+    /// operation; error::already_open if it is open.
     template <class Other, class Token = default_completion_token_t<Executor>>
     auto async_accept(basic_socket<Other>& peer, Token&& token = Token()) {
         return base::template begin<void(std::error_code)>(
             fd_event::read, accept_into<basic_socket<Other>>(peer), std::forward<Token>(token));
     }
 
-    /// The same, blocking.
+    /// The same, blocking the calling thread: into `peer`, or as a new socket.
     template <class Other>
     void accept(basic_socket<Other>& peer, std::error_code& error) {
         error = peer.is_open() ? std::error_code(error::already_open) : std::error_code();
@@ -311,17 +363,20 @@ public:
             verge::detail::io::wait_ready(base::native_handle(), fd_event::read);
         work.give_to(peer, error);
     }
+    /// The same.  Throws std::system_error.
     template <class Other>
     void accept(basic_socket<Other>& peer) {
         std::error_code error;
         accept(peer, error);
         base::check(error, "accept");
     }
+    /// The same, as a new socket, which is not open after an error.
     [[nodiscard]] socket_type accept(std::error_code& error) {
         socket_type peer(base::get_executor());
         accept(peer, error);
         return peer;
     }
+    /// The same.  Throws std::system_error.
     [[nodiscard]] socket_type accept() {
         socket_type peer(base::get_executor());
         accept(peer);
@@ -335,6 +390,7 @@ private:
             fd_event::read, accept_socket<Other>(ex), std::forward<Token>(token));
     }
 
+    // An accept that makes a socket for the connection.
     template <class Other>
     struct accept_socket : verge::detail::io::accept_work {
         explicit accept_socket(const Other& with) : ex(with) {}
@@ -343,7 +399,7 @@ private:
         accept_socket& operator=(const accept_socket&) = delete;
         accept_socket& operator=(accept_socket&&) = delete;
         ~accept_socket() = default;
-        // The socket is made before anything begins: the handler is called with one in any case.
+        // Before the operation begins, because it may throw; the handler gets a socket in any case.
         void prepare() { made.emplace(ex); }
         template <class Home, class Handler>
         void call(Home& home, Handler& handler, std::error_code error) {
@@ -353,6 +409,7 @@ private:
         Other ex;
         std::optional<basic_socket<Other>> made;
     };
+    // An accept into a socket of the caller.
     template <class Socket>
     struct accept_into : verge::detail::io::accept_work {
         explicit accept_into(Socket& socket) noexcept : peer(&socket) {}

@@ -1,6 +1,6 @@
-// verge/sync/detail/deadline_in.hpp -- when a delay that begins now is over.
+// verge/sync/detail/deadline_in.hpp -- the deadline of a delay that begins now.
 //
-// It is what every ..._for() of this layer calls before its ..._until().
+// Every ..._for() of this layer calls it before its ..._until().
 
 #pragma once
 

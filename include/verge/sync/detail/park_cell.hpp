@@ -1,18 +1,17 @@
-// verge/sync/detail/park_cell.hpp -- the one word that decides who ends a wait.
+// verge/sync/detail/park_cell.hpp -- the one word that decides which event ends a wait.
 //
-// A waiter (a fiber, or a plain thread) is known to three kinds of people who may end its wait: a
-// notifier, a timer, an interrupter.  Exactly one of them must.  Each claims the wait by a CAS on
-// this word; a claim names the wait by its epoch, so one that comes too late, for a wait that is
-// over, does nothing.
+// The wait of a waiter (a fiber, or a plain thread) can be ended by a notifier, by a timer or by an
+// interrupt.  Exactly one of them must do it.  Each claims the wait by a CAS on this word; a claim
+// names the wait by its epoch, so a late claim, for a wait that has ended, does nothing.
 //
-// Requests (an interrupt, a stop) outlive waits.  They stand in the same word: who sets one sees in
-// the same step whether there is a wait to end.
+// Requests (an interrupt, a stop) outlive waits.  They are bits of the same word: a thread that
+// sets one sees in the same step whether there is a wait to end.
 //
 // States of the word {epoch, parked, interruptible, reason, requests}
 //
 //     {e, awake} --------commit(e)-------> {e, parked}
 //         |                                     |
-//      claim(e), or a commit(e)              claim(e), or a request(): whoever it is
+//      claim(e), or a commit(e)              claim(e), or a request(): its caller
 //      that finds a request                  makes the owner ready
 //         v                                     |
 //     {e + 1, awake, reason} <------------------+
@@ -20,22 +19,23 @@
 //   awake    the owner is on its stack, in the wait e or before it
 //   parked   the owner has left its stack: it may be made ready
 //
-// Nobody knows of an epoch before the owner tells it, so a wait begins and ends without a write.
+// No other thread knows an epoch before the owner publishes it, so beginning and finishing a wait
+// writes nothing.
 //
 // Invariants
-//   P1  begin() and finish() are the owner's.  commit() is called once a wait, by the code that
-//       runs after the owner has left its stack.
+//   P1  Only the owner calls begin() and finish().  commit() is called once per wait, by the code
+//       that runs after the owner has left its stack.
 //   P2  Of all claims on one epoch exactly one succeeds: it ends that epoch.
-//   P3  The owner is made ready exactly once a wait: by the claim or request that found it parked,
-//       or by who called the commit() that returned false.  So nobody runs on a stack that is still
-//       in use.
+//   P3  The owner is made ready exactly once per wait: by the claim or request that found it
+//       parked, or by the caller of the commit() that returned false.  So no thread runs on a stack
+//       that is still in use.
 //   P4  Every write is a read-modify-write.  So a request is not lost: it comes before the commit()
 //       and is seen by it, or after, and sees that the owner is parked.
 //
 // Memory orders
 //   A claim, or a request, releases what its caller wrote; finish() and requests() acquire it, also
-//   past later writes (P4).  commit() releases what the owner left on its stack, and who finds it
-//   parked acquires that.
+//   past later writes (P4).  commit() releases what the owner left on its stack, and the claim that
+//   finds it parked acquires that.
 //   tests/model/park_cell_model.cpp explores this source.
 
 #pragma once
@@ -45,14 +45,14 @@
 
 namespace verge::detail::sync {
 
-/// Who ended a wait.
+/// What ended a wait.
 enum class wake_reason : std::uint8_t { notified, timed_out, interrupted };
 
-/// What became of a claim.
+/// The result of a claim.
 enum class claim_result : std::uint8_t {
-    lost,   ///< The wait was over.
-    won,    ///< It is over now; its owner has not left its stack yet, and will see it.
-    ready,  ///< It is over now, and the claimer must make the owner ready.
+    lost,   ///< The wait had ended.
+    won,    ///< The claim ended it; its owner has not left its stack, and will see it.
+    ready,  ///< The claim ended it, and the claimer must make the owner ready.
 };
 
 struct park_platform {
@@ -73,7 +73,7 @@ public:
         return word_.load(std::memory_order_relaxed) >> epoch_shift;
     }
 
-    /// Says that the owner has left its stack.  False if the wait is over: make it ready.
+    /// Records that the owner has left its stack.  False if the wait has ended: make it ready.
     /// `interruptible`: requests end the wait.
     [[nodiscard]] bool commit(epoch of, bool interruptible) noexcept {
         // relaxed: the CAS below decides.
@@ -83,9 +83,9 @@ public:
             const std::uint64_t next = asked           ? over(seen, wake_reason::interrupted)
                                        : interruptible ? seen | parked | interruptible_bit
                                                        : seen | parked;
-            // release: the owner's stack, for who finds it parked.  relaxed on failure: it is
-            // looked at again; and if the wait is over, the caller makes the owner ready, and that
-            // orders it.
+            // release: the owner's stack, for the claim that finds it parked.  relaxed on
+            // failure: the loop reads it again; and if the wait has ended, the caller makes the
+            // owner ready, and that orders it.
             if (word_.compare_exchange_weak(seen, next, std::memory_order_release,
                                             std::memory_order_relaxed)) {
                 return !asked;
@@ -94,13 +94,13 @@ public:
         return false;
     }
 
-    /// Ends the wait `of`, if it is not over.
+    /// Ends the wait `of`, if it has not ended.
     [[nodiscard]] claim_result claim(epoch of, wake_reason why) noexcept {
         // relaxed: the CAS below decides.
         std::uint64_t seen = word_.load(std::memory_order_relaxed);
         while (seen >> epoch_shift == of) {
             // acq_rel: releases what the claimer wrote, for finish(); acquires the owner's stack,
-            // which commit() released.  relaxed on failure: it is looked at again.
+            // which commit() released.  relaxed on failure: the loop tests it again.
             if (word_.compare_exchange_weak(seen, over(seen, why), std::memory_order_acq_rel,
                                             std::memory_order_relaxed)) {
                 return (seen & parked) != 0 ? claim_result::ready : claim_result::won;
@@ -109,7 +109,7 @@ public:
         return claim_result::lost;
     }
 
-    /// Leaves requests for the owner, and ends its wait, if it is parked in one that they may end.
+    /// Sets requests for the owner, and ends its wait if it is parked in an interruptible one.
     /// Returns `ready` then, else `lost`.
     [[nodiscard]] claim_result request(std::uint32_t what) noexcept {
         // relaxed: the CAS below decides.
@@ -125,20 +125,20 @@ public:
         }
     }
 
-    /// Those that were left, and not taken away.
+    /// The requests that are set.
     [[nodiscard]] std::uint32_t requests() const noexcept {
         // acquire: pairs with the release in request().
         return static_cast<std::uint32_t>((word_.load(std::memory_order_acquire) & request_mask) >>
                                           request_shift);
     }
 
-    /// Takes requests away.  By the owner, while it is awake.
+    /// Clears requests.  By the owner, while it is awake.
     void take_away(std::uint32_t what) noexcept {
-        // relaxed: it reads nothing by it, and publishes nothing.
+        // relaxed: it neither reads nor publishes other data.
         word_.fetch_and(~(std::uint64_t{what} << request_shift), std::memory_order_relaxed);
     }
 
-    /// The owner goes on: who has ended its wait.  Precondition: somebody has.
+    /// The owner continues: what has ended its wait.  Precondition: the wait has ended.
     [[nodiscard]] wake_reason finish() const noexcept {
         // acquire: pairs with the release in claim() and request().
         return static_cast<wake_reason>((word_.load(std::memory_order_acquire) & reason_mask) >>

@@ -2,15 +2,15 @@
 //
 //     waiter& self = current();
 //     const auto epoch = self.begin_wait(true);
-//     ... let others know of (self, epoch): claims may come from now on ...
+//     ... publish (self, epoch): claims may come from now on ...
 //     const wake_reason why = self.suspend(epoch, deadline);
 //
-// This is the one place where synchronisation meets those who wait.  What differs between them is a
-// table of three operations: a thread parks in the kernel, a fiber leaves its stack.  The floor
-// that makes a kind of waiter supplies its table, so this floor knows threads only.
+// This is the one place where synchronisation meets the kinds of waiters.  They differ in a table
+// of three operations: a thread parks in the kernel, a fiber leaves its stack.  The layer that
+// makes a kind of waiter supplies its table, so this layer knows threads only.
 //
-// Requests outlive waits: an interrupt that finds nobody waiting is remembered for the next wait
-// that can be interrupted.  park_cell.hpp decides who ends a wait, and with which memory orders.
+// Requests outlive waits: an interrupt that finds no wait is kept for the next wait that can be
+// interrupted.  park_cell.hpp decides what ends a wait, and with which memory orders.
 
 #pragma once
 
@@ -27,15 +27,15 @@ namespace verge::detail::sync {
 
 class waiter;
 
-/// What a kind of waiter does in its own way.
+/// The operations of one kind of waiter.
 struct waiter_operations {
-    /// Leaves the processor until the wait is claimed, or `deadline`.  May throw only while the
-    /// wait can still be given up, and then has given it up.
+    /// Leaves the processor until the wait is claimed, or `deadline`.  May throw only if it has
+    /// ended the wait by its own claim.
     wake_reason (*suspend)(waiter& self, park_cell::epoch of, time_point deadline);
-    /// Lets the owner of a wait go on that was claimed with `ready`.  By any thread.
+    /// Resumes the owner of a wait that was claimed with `ready`.  By any thread.
     void (*make_ready)(waiter& self) noexcept;
-    /// The calling thread is about to block in the kernel: flushes what it has put off, such as the
-    /// wake-ups of batched spawns.  By the owner.
+    /// The calling thread is about to block in the kernel: flushes what it has deferred, such as
+    /// the wake-ups of batched spawns.  By the owner.
     void (*before_block)(waiter& self) noexcept;
 };
 
@@ -49,7 +49,7 @@ public:
     static constexpr std::uint32_t interrupt_request = 1;  // consumed by the wait that it ends
     static constexpr std::uint32_t stop_request = 2;       // stays
 
-    /// Begins a wait.  It may be given up as long as nobody knows of its epoch.
+    /// Begins a wait.  It may be abandoned as long as its epoch has not been published.
     [[nodiscard]] epoch begin_wait(bool interruptible) noexcept {
         assert_may_suspend();
         interruptible_ = interruptible;
@@ -63,28 +63,28 @@ public:
         VERGE_ASSERT(no_suspend_ == 0, "verge: a wait inside a no_suspend scope");
     }
 
-    /// Who ended the wait.  By the owner, after that.
+    /// What ended the wait.  By the owner, after that.
     [[nodiscard]] wake_reason finish() const noexcept { return cell_.finish(); }
 
     /// Leaves the processor until the wait is claimed, or `deadline`.  By the owner.
-    /// Throws std::bad_alloc or std::system_error if no timer can be had: then the wait is over.
+    /// Throws std::bad_alloc or std::system_error if there is no timer: then the wait has ended.
     wake_reason suspend(epoch of, time_point deadline) {
         return operations_->suspend(*this, of, deadline);
     }
 
-    /// Ends the wait `of`, if it is not over.  By any thread.  `ready`: then make_ready() it.
+    /// Ends the wait `of`, if it has not ended.  By any thread.  After `ready`, call make_ready().
     [[nodiscard]] claim_result claim(epoch of, wake_reason why) noexcept {
         return cell_.claim(of, why);
     }
 
-    /// Says that the owner has left its stack, or is about to sleep in the kernel.  False if the
-    /// wait is over: make it ready.  Then, and only then, nobody else does.
+    /// Records that the owner has left its stack, or is about to sleep in the kernel.  False if the
+    /// wait has ended: the caller makes it ready.  Then, and only then, no other thread does.
     [[nodiscard]] bool commit(epoch of) noexcept { return cell_.commit(of, interruptible_); }
 
-    /// Lets the owner of a wait go on that was claimed with `ready`.
+    /// Resumes the owner of a wait that was claimed with `ready`.
     void make_ready() noexcept { operations_->make_ready(*this); }
 
-    /// Both.
+    /// claim(), and make_ready() if that is needed.
     bool wake(epoch of, wake_reason why) noexcept {
         const claim_result result = claim(of, why);
         if (result == claim_result::ready) make_ready();
@@ -101,10 +101,10 @@ public:
 
     [[nodiscard]] std::uint32_t requests() const noexcept { return cell_.requests(); }
 
-    /// Takes an interrupt away.  By the owner.
+    /// Clears an interrupt.  By the owner.
     void consume_interrupt() noexcept { cell_.take_away(interrupt_request); }
 
-    // Written by the owner, before its first run by who makes it; for statistics and debuggers.
+    // Written by the owner, and by its creator before the first run; for statistics and debuggers.
     std::atomic<wait_kind> waits_for{wait_kind::nothing};
 
 protected:
@@ -114,15 +114,15 @@ protected:
 
     bool interruptible_ = false;           // the wait; written by the owner, read by commit()
     std::uint8_t no_suspend_ = 0;          // depth of no_suspend scopes; written by the owner
-    const waiter_operations* operations_;  // changed only while nobody knows of it
+    const waiter_operations* operations_;  // changed only while no other thread knows the waiter
     park_cell cell_;
 };
 
-/// Blocks the calling thread, which `self` is the waiter of, until the wait is claimed, or
-/// `deadline`.  Whoever makes it ready unparks `by`.
+/// Blocks the calling thread, whose waiter is `self`, until the wait is claimed, or `deadline`.
+/// make_ready() of that waiter must unpark `by`.
 wake_reason block_thread(waiter& self, parker& by, waiter::epoch of, time_point deadline) noexcept;
 
-/// A thread that waits without being anything else.
+/// The waiter of a plain thread.
 class thread_waiter final : public waiter {
 public:
     constexpr thread_waiter() noexcept : waiter(operations) {}
@@ -132,20 +132,20 @@ private:
     verge::parker parker_;
 };
 
-/// What carries waiters: a thread, which carries itself, or one that runs others by turns.
+/// A thread that runs other waiters in turn, such as a worker that runs fibers.
 ///
-/// A thread that carries others makes a carrier and installs it; a plain thread has none.  Not
-/// inlined: the compiler may keep the address of a thread-local variable across a switch of stacks,
-/// after which the caller may be on another thread.  So nothing that was found through here() is
-/// used after a wait.
+/// Such a thread makes a carrier and installs it; a plain thread has none.  Not inlined: the
+/// compiler may keep the address of a thread-local variable across a switch of stacks, after which
+/// the caller may be on another thread.  So nothing that was found through here() is used after a
+/// wait.
 class carrier {
 public:
     carrier(const carrier&) = delete;
     carrier& operator=(const carrier&) = delete;
 
-    /// Of the calling thread, or nullptr.
+    /// The carrier of the calling thread, or nullptr.
     [[nodiscard]] static carrier* here() noexcept;
-    /// By a thread, for itself; nullptr: it carries nobody but itself again.
+    /// By a thread, for itself; nullptr: it is a plain thread again.
     static void install(carrier* c) noexcept;
 
     /// Called before the calling thread blocks, once: for a thread without a carrier.
@@ -157,17 +157,17 @@ protected:
 
     friend waiter& current() noexcept;
     waiter* current_ =
-        nullptr;  // who runs here; nullptr: the thread itself.  Written by the thread
+        nullptr;  // the waiter that runs; nullptr: the thread.  Written by the thread
 };
 
-/// Whoever runs on the calling thread.  Not inlined: a fiber may come back on another thread.
+/// The waiter that runs on the calling thread.  Not inlined: a fiber may resume on another thread.
 [[nodiscard]] waiter& current() noexcept;
 
-/// Shows what a waiter waits for, while it does.
+/// Records what a waiter waits for, for statistics and debuggers.
 class wait_scope {
 public:
     wait_scope(waiter& self, wait_kind what) noexcept {
-        // A join says more than the word that it waits on.  relaxed, twice: something to show.
+        // A join is more specific than the word that it waits on.  relaxed, twice: for display.
         if (self.waits_for.load(std::memory_order_relaxed) != wait_kind::nothing) return;
         self.waits_for.store(what, std::memory_order_relaxed);
         self_ = &self;
