@@ -92,8 +92,8 @@ struct step {
     std::size_t reactions;  // how many of the steps that follow are for the callbacks
 };
 
-// Takes a random word apart.  The first fields come from the low bits, which a shrinking word
-// keeps.
+// Reads fields out of a random word.  The first fields come from the low bits, which a shrinking
+// word keeps.
 class word_reader {
 public:
     explicit word_reader(std::uint64_t word) : word_(word) {}
@@ -492,7 +492,7 @@ private:
         if (fired < s.budget && !thrown) {
             RC_ASSERT(!model_.fire().has_value());
             model_.end_advance();
-            // So that one who sleeps until the bound does sleep.
+            // So that a driver that sleeps until the bound does sleep.
             const bool again = model_.next_expiry() && *model_.next_expiry() <= model_.now();
             if (!again && queue_->next_bound()) RC_ASSERT(*queue_->next_bound() > model_.now());
         } else {
@@ -589,8 +589,7 @@ struct wheel : timing_wheel<> {
     static constexpr bool bounds_exact = true;
 };
 
-// One in which three timers are many: it takes slots apart before their time, one timer with each
-// advance.
+// One in which three timers make a slot long: it pre-cascades, one timer per advance.
 struct crowded_wheel : timing_wheel<> {
     explicit crowded_wheel(tick start) : timing_wheel(start) {
         detail::queue::wheel_access::set_long_slot(*this, 2);

@@ -15,11 +15,14 @@
 // Not the right tool when the clock does not count integers (use timer_heap), nor from several
 // threads at once (use timer_service or timer_thread).
 //
-// How it works: verge/queue/detail/wheel_core.hpp and docs/design/timing_wheel.md.
+// How it works: docs/design/timing_wheel.md.  Its invariants: wheel_slots.hpp, wheel_core.hpp and
+// wheel_precascade.hpp in verge/queue/detail/.
 
 #pragma once
 
 #include <verge/queue/detail/wheel_core.hpp>
+#include <verge/queue/tick.hpp>
+#include <verge/queue/wheel_timer.hpp>
 
 #include <concepts>
 #include <cstddef>
