@@ -145,9 +145,9 @@ public:
     [[nodiscard]] time_point next_bound() const noexcept;
 
     /// The next deadline, exactly, as rounded up to the resolution, but at most last_time; `never`
-    /// if nothing will run.  It is remembered.  After the timer that comes first was cancelled, the
-    /// next call may walk over those near it, up to all that are pending (62 ns for each of 1e6):
-    /// a loop that mostly cancels is better driven by next_bound().
+    /// if nothing will run.  After a cancel of the timer that comes first, one call may walk over
+    /// many pending timers (milliseconds for a million); further calls are O(1).  A loop that often
+    /// cancels that timer is better driven by next_bound().
     [[nodiscard]] time_point next_expiry() const noexcept;
 
     /// The latest time passed to run_due(), at most last_time.

@@ -186,8 +186,8 @@ public:
         return known_[at] != knowledge::nothing ? first_of(lists_[at]).deadline_ : start_of(at);
     }
 
-    // The least deadline in a slot.  Walks the list if the least is not known.  Precondition: the
-    // slot is in use.
+    // The least deadline in a slot.  If it is not known, walks the list, and remembers what it
+    // finds (W3).  Precondition: the slot is in use.
     [[nodiscard]] tick least_of(place at) const noexcept {
         return known_[at] != knowledge::nothing ? first_of(lists_[at]).deadline_ : find_least(at);
     }
@@ -264,8 +264,9 @@ private:
     tick elapsed_;
     std::uint32_t words_ = 0;  // a bit for each word of occupied_ that is not 0
     std::array<std::uint64_t, shape::slots / 64> occupied_{};  // a bit for each slot in use
-    std::array<wheel_link, shape::slots> lists_;
-    std::array<knowledge, shape::slots> known_{};
+    // Mutable, because least_of() remembers the least deadline by moving its timer to the front.
+    mutable std::array<wheel_link, shape::slots> lists_;
+    mutable std::array<knowledge, shape::slots> known_{};
 };
 
 }  // namespace verge::detail::queue
