@@ -319,6 +319,23 @@ TEST_F(LongSlots, ArePrecascadedAlsoIfAFarOneWasBegun) {
     EXPECT_EQ(fired_by(wheel_, slot_span(5) + 5), (names{0, 1, 2}));
 }
 
+TEST_F(LongSlots, KeepEqualDeadlinesInOrderWhenTheyAreRestored) {
+    advance_to(span + 1);
+    cancel_if([](int name) { return name >= each; });
+    std::deque<timer> far = make_timers<named_wheel>(5);
+    for (std::size_t i = 0; i < 3; ++i)
+        wheel_.arm_at(far[i], slot_span(5) + 5);
+    advance_to(2 * span - 1);
+    ASSERT_TRUE(has_precascaded());
+    for (std::size_t i = 3; i < far.size(); ++i)
+        wheel_.arm_at(far[i], slot_span(5) + 5);
+    arm_if([](int name) { return name / each == 2; });
+    advance_to(2 * span);
+    ASSERT_EQ(detail::queue::wheel_access::precascaded_start(wheel_), 3 * span);
+    advance_to(4 * span);
+    EXPECT_EQ(fired_by(wheel_, slot_span(5) + 5), (names{0, 1, 2, 3, 4}));
+}
+
 // A long slot says nothing about those on lower levels, even if they share a word of bits.
 TEST_F(LongSlots, OnALevelBelowAreNotPrecascaded) {
     wheel_.clear();
