@@ -456,9 +456,10 @@ private:
                 return duration::max() - duration(small);
             case 2:
                 return duration::min();
-            case 3:
-                return duration::max() - duration(std::max<std::int64_t>(
-                                             0, model_.now().time_since_epoch().count() - small));
+            case 3: {
+                const wide elapsed = std::max<wide>(0, count_of(model_.now()) - small);
+                return duration::max() - duration(static_cast<std::int64_t>(elapsed));
+            }
             case 4:
                 return duration::zero();
             default:
