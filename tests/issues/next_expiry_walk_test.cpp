@@ -1,12 +1,10 @@
 // issues/next_expiry_walk_test.cpp -- after the first timer of a slot was cancelled, next_expiry()
 // walked the whole slot on every call: 62 ms for a million timers.
 
-#include <verge/queue/local_timers.hpp>
 #include <verge/queue/timing_wheel.hpp>
 
+#include <cstddef>
 #include <deque>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
