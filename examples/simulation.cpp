@@ -53,7 +53,7 @@ int main() {
     counter c;
     c.next_comes();
     c.timers.schedule_after(24h * 7 * 52, [&] { c.open = false; });  // a year, then home
-    while (c.timers.size() > 0)
+    while (c.timers.next_expiry() != verge::never)
         c.timers.run_due(c.timers.next_expiry());
 
     const double minutes = std::chrono::duration<double, std::ratio<60>>(c.spent).count() /

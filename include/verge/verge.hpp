@@ -57,3 +57,4 @@
 #include <verge/queue/timer_heap.hpp>
 #include <verge/queue/timer_queue.hpp>
 #include <verge/queue/timing_wheel.hpp>
+#include <verge/queue/wheel_timer.hpp>

@@ -70,14 +70,16 @@ public:
 
     timer_id schedule_between(time_point earliest, time_point latest, callback&& fn) {
         return schedule(std::move(fn), 0, {}, [&](wheel& w, entry& e) {
-            w.arm_in_range(e, scale_.ticks_ceil(earliest), scale_.ticks_floor(latest));
+            // A range until never has no end, but its tick must be reached.
+            const tick end = scale_.ticks_floor(std::min(latest, last_time));
+            w.arm_in_range(e, scale_.ticks_ceil(earliest), end);
         });
     }
 
     timer_id schedule_every(duration period, callback&& fn, missed_ticks policy) {
         const tick ticks = ticks_of(period);
         return schedule(std::move(fn), ticks, policy, [&](wheel& w, entry& e) {
-            w.arm_at(e, tick_after(scale_.ticks_ceil(now_), ticks));
+            w.arm_at(e, if_reached(tick_after(scale_.ticks_ceil(now_), ticks)));
         });
     }
 
@@ -117,10 +119,10 @@ public:
         if (advancing_) return 0;
         const user here(*this);
         const run_scope scope(*this);
-        now_ = std::max(now_, now);
+        now_ = std::max(now_, std::min(now, last_time));
         std::size_t fired = 0;
         wheel_.advance(
-            scale_.ticks_floor(now_),
+            now_tick(),
             [&](entry& e) {
                 ++fired;
                 run(e);
@@ -218,6 +220,19 @@ private:
         return static_cast<tick>((whole.count() - 1) / scale_.resolution().count()) + 1;
     }
 
+    // What the wheel is told that the time is.  It is rounded down, but at the end of time it is
+    // rounded up: the tick after last_time stands for the deadlines between it and the tick before,
+    // and there is no later run_due() that could reach it.  last_time is not before any of them, so
+    // nothing runs early.
+    [[nodiscard]] tick now_tick() const noexcept {
+        return now_ == last_time ? scale_.ticks_ceil(now_) : scale_.ticks_floor(now_);
+    }
+
+    // The tick of a periodic timer, or never if that lies after last_time.
+    [[nodiscard]] tick if_reached(tick at) const noexcept {
+        return at > last_tick_ ? never_tick : at;
+    }
+
     // A timer on its last run no longer counts against max_timers; a periodic one that will be
     // armed again does.
     [[nodiscard]] bool full() const noexcept {
@@ -264,11 +279,12 @@ private:
             return;
         }
         e.now = state::pending;
-        const tick now = scale_.ticks_floor(now_);
-        wheel_.arm_next(e, next_period(e.deadline(), e.period, now, e.policy).next);
+        const period_step step = next_period(e.deadline(), e.period, now_tick(), e.policy);
+        wheel_.arm_next(e, if_reached(step.next));
     }
 
     tick_scale scale_;
+    tick last_tick_ = scale_.ticks_floor(last_time);
     pool pool_;
     wheel wheel_;  // after the pool: destroyed first, so that it links no destroyed timer
     time_point now_;

@@ -92,8 +92,8 @@ struct step {
     std::size_t reactions;  // how many of the steps that follow are for the callbacks
 };
 
-// Takes a random word apart.  The first fields come from the low bits, which a shrinking word
-// keeps.
+// Reads fields out of a random word.  The first fields come from the low bits, which a shrinking
+// word keeps.
 class word_reader {
 public:
     explicit word_reader(std::uint64_t word) : word_(word) {}
@@ -368,8 +368,9 @@ public:
         end_ = program.end();
         compare();
         while (rest_ != end_) {
-            run(*rest_++, nullptr);
-            compare();
+            const step& s = *rest_++;
+            run(s, nullptr);
+            compare(s.until.bits % 4 == 0);
             // After the end of time little can happen: begin anew, not always at once.
             if (model_.now() == never_tick - 1 && rest_ != end_ && rest_->at.bits % 8 == 0) {
                 rebuild(rest_->at.bits >> 8);
@@ -479,8 +480,9 @@ private:
             compare();
             if (reactions == 0 || rest_ == end_) return;
             --reactions;
-            run(*rest_++, &t);
-            compare();
+            const step& reaction = *rest_++;
+            run(reaction, &t);
+            compare(reaction.until.bits % 4 == 0);
         };
         try {
             RC_ASSERT(queue_->advance(now, fire, s.budget) == fired);
@@ -492,7 +494,7 @@ private:
         if (fired < s.budget && !thrown) {
             RC_ASSERT(!model_.fire().has_value());
             model_.end_advance();
-            // So that one who sleeps until the bound does sleep.
+            // So that a driver that sleeps until the bound does sleep.
             const bool again = model_.next_expiry() && *model_.next_expiry() <= model_.now();
             if (!again && queue_->next_bound()) RC_ASSERT(*queue_->next_bound() > model_.now());
         } else {
@@ -500,7 +502,9 @@ private:
         }
     }
 
-    void compare() {
+    // next_expiry() remembers what it finds: asked after every step, it would hide the states in
+    // which nothing is known.
+    void compare(bool with_expiry = false) {
         RC_ASSERT(queue_->check() == nullptr);
         RC_ASSERT(queue_->now() == model_.now());
         RC_ASSERT(queue_->size() == model_.size());
@@ -508,10 +512,14 @@ private:
         // Nothing is ever due at never_tick: so it stands for none, and failures print numbers.
         const tick next = model_.next_expiry().value_or(never_tick);
         const tick bound = queue_->next_bound().value_or(never_tick);
-        RC_ASSERT(queue_->next_expiry().value_or(never_tick) == next);
         RC_ASSERT(bound <= next);
         RC_ASSERT((bound == never_tick) == (next == never_tick));
         if (Queue::bounds_exact && model_.bounds_exact()) RC_ASSERT(bound == next);
+        if (with_expiry) {
+            RC_ASSERT(queue_->next_expiry().value_or(never_tick) == next);
+            RC_ASSERT(queue_->next_bound().value_or(never_tick) == next);
+            RC_ASSERT(queue_->check() == nullptr);
+        }
 
         std::set<unsigned> visited;
         queue_->for_each([&](const typename Queue::timer_type& t) {
@@ -589,8 +597,7 @@ struct wheel : timing_wheel<> {
     static constexpr bool bounds_exact = true;
 };
 
-// One in which three timers are many: it takes slots apart before their time, one timer with each
-// advance.
+// One in which three timers make a slot long: it pre-cascades, one timer per advance.
 struct crowded_wheel : timing_wheel<> {
     explicit crowded_wheel(tick start) : timing_wheel(start) {
         detail::queue::wheel_access::set_long_slot(*this, 2);

@@ -1,7 +1,6 @@
-// support/wheel_access.hpp -- how a wheel is doing with slots of very many timers.
+// support/wheel_access.hpp -- pre-cascading, seen from a test: with few timers, and step by step.
 //
-// It takes them apart before their time, see verge/queue/detail/wheel_core.hpp.  Tests want to see
-// that with few timers.
+// See verge/queue/detail/wheel_precascade.hpp.
 
 #pragma once
 
@@ -12,28 +11,29 @@
 namespace verge {
 
 struct detail::queue::wheel_access {
-    // From now on a slot with more timers is a long one.  An advance then takes one timer, or a
-    // 512th of so many, out of the next one.
+    // From now on a slot with more timers is long.  An advance then moves max(1, timers / 512)
+    // timers out of the next one.
     template <class T>
     static void set_long_slot(timing_wheel<T>& wheel, std::size_t timers) {
-        wheel.core_.long_slot_ = timers;
+        wheel.core_.precascade_.set_long_slot(timers);
     }
 
     template <class T>
-    static bool takes_a_slot_apart(const timing_wheel<T>& wheel) {
-        return wheel.core_.ahead_in_use();
+    static bool is_precascading(const timing_wheel<T>& wheel) {
+        return wheel.core_.slots_.staging_in_use();
     }
 
-    // Where the slot begins that it takes apart.  Precondition: there is one.
+    // The start of the slot that is pre-cascaded.  Precondition: is_precascading().
     template <class T>
-    static tick start_of_that(const timing_wheel<T>& wheel) {
-        return wheel.core_.start_of(wheel.core_.ahead_);
+    static tick precascaded_start(const timing_wheel<T>& wheel) {
+        return wheel.core_.slots_.start_of(wheel.core_.precascade_.slot());
     }
 
     template <class T>
-    static bool has_taken_it_apart(const timing_wheel<T>& wheel) {
-        return takes_a_slot_apart(wheel) &&
-               wheel.core_.is_empty(wheel.core_.slots_[wheel.core_.ahead_]);
+    static bool has_precascaded(const timing_wheel<T>& wheel) {
+        const wheel_core& core = wheel.core_;
+        return is_precascading(wheel) &&
+               wheel_slots::is_empty(core.slots_.list(core.precascade_.slot()));
     }
 };
 

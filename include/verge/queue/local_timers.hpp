@@ -3,7 +3,8 @@
 //     verge::local_timers timers;                                 // examples/simulation.cpp
 //
 //     timers.schedule_after(3min, [&] { serve(next_customer); });
-//     while (timers.size() > 0) timers.run_due(timers.next_expiry());       // in virtual time
+//     while (timers.next_expiry() != verge::never)                          // in virtual time
+//         timers.run_due(timers.next_expiry());
 //
 //     while (playing) timers.run_due(now());                                // or in a real loop
 //
@@ -34,6 +35,9 @@ namespace verge {
 ///
 /// Guarantees, each with a test of that name in tests/unit/queue/local_timers_test.cpp:
 ///   NeverRunsEarly            deadlines are rounded up to the resolution, now is rounded down.
+///   RunsWhatItAnnounces       what next_expiry() says, run_due() of it runs: one callback or more,
+///                             unless it says `never`.  So no finite deadline is out of reach, and
+///                             the loop above ends unless its callbacks or periodic timers go on.
 ///   KeepsDeadlineOrder        equal deadlines in the order of scheduling.
 ///   FreesCallbackOnCancel     when cancel() returns `cancelled`, the callback is destroyed.
 ///   StaleIdsAreHarmless       an id of an ended timer, or of another object, names no timer.
@@ -104,12 +108,13 @@ public:
         return schedule_at(deadline_after(now(), delay), std::move(fn));
     }
 
-    /// Runs `fn` at a time in [earliest, latest] that timers with slack share.
+    /// Runs `fn` at a time in [earliest, latest] that timers with slack share.  With a finite
+    /// `earliest` it does run, also if `latest` is `never`.
     timer_id schedule_between(time_point earliest, time_point latest, callback fn);
 
     /// Runs `fn` every `period`, at first one period from now(), until it is cancelled.  The period
     /// is rounded up to a multiple of the resolution, and is at least that; duration::max() is
-    /// never.
+    /// never, and so is a run that would come after last_time.
     timer_id schedule_every(duration period, callback fn, missed_ticks policy = missed_ticks::skip);
 
     /// The same for a period in coarser units: hours::max() is never.
@@ -131,18 +136,24 @@ public:
 
     /// Moves time to `now` and runs due timers, at most `budget` callbacks.  Returns how many; if
     /// that is `budget`, more may be due.  Called from a callback it does nothing and returns 0.
+    /// `never` counts as last_time: time ends there, and every finite deadline is due.
     std::size_t run_due(time_point now, std::size_t budget = no_budget);
 
-    /// A time not after the next deadline, to sleep until; `never` if nothing is pending.
+    /// A time not after the next deadline, to sleep until; `never` if nothing will run.  O(1).
+    /// After a cancel it may be earlier than the next deadline; run_due() of it then runs nothing,
+    /// and the bound moves on.
     [[nodiscard]] time_point next_bound() const noexcept;
 
-    /// The next deadline, exactly, as rounded up to the resolution; `never` if nothing is pending.
+    /// The next deadline, exactly, as rounded up to the resolution, but at most last_time; `never`
+    /// if nothing will run.  After a cancel of the timer that comes first, one call may walk over
+    /// many pending timers (milliseconds for a million); further calls are O(1).  A loop that often
+    /// cancels that timer is better driven by next_bound().
     [[nodiscard]] time_point next_expiry() const noexcept;
 
-    /// The latest time passed to run_due().
+    /// The latest time passed to run_due(), at most last_time.
     [[nodiscard]] time_point now() const noexcept;
 
-    [[nodiscard]] std::size_t size() const noexcept;  ///< Timers pending.
+    [[nodiscard]] std::size_t size() const noexcept;  ///< Timers pending, those for `never` too.
 
     /// Drops pending timers, and the further runs of a periodic timer that is running.  Timers that
     /// the destructors of the callbacks schedule meanwhile are not dropped.

@@ -15,11 +15,14 @@
 // Not the right tool when the clock does not count integers (use timer_heap), nor from several
 // threads at once (use timer_service or timer_thread).
 //
-// How it works: verge/queue/detail/wheel_core.hpp and docs/design/timing_wheel.md.
+// How it works: docs/design/timing_wheel.md.  Its invariants: wheel_slots.hpp, wheel_core.hpp and
+// wheel_precascade.hpp in verge/queue/detail/.
 
 #pragma once
 
 #include <verge/queue/detail/wheel_core.hpp>
+#include <verge/queue/tick.hpp>
+#include <verge/queue/wheel_timer.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -110,7 +113,8 @@ public:
     /// None when nothing will ever fire.  O(1).
     [[nodiscard]] std::optional<tick> next_bound() const noexcept { return core_.next_bound(); }
 
-    /// The next deadline, exactly.  Walks the first slot in use if its minimum is not known.
+    /// The next deadline, exactly.  If the first timer of a slot was cancelled, the next call walks
+    /// the slot, and remembers what it found: then next_bound() is exact, too.
     [[nodiscard]] std::optional<tick> next_expiry() const noexcept { return core_.next_expiry(); }
 
     /// The latest time passed to advance().
@@ -127,8 +131,8 @@ public:
     /// repeatedly to empty a queue whose timers own something.
     [[nodiscard]] T* take_any() noexcept { return static_cast<T*>(core_.take_any()); }
 
-    /// Calls visit(const T&) for each armed timer, in no promised order.  The wheel must not change
-    /// meanwhile.
+    /// Calls visit(const T&) for each armed timer, in no promised order.  It must not change the
+    /// wheel, nor call next_expiry().
     template <std::invocable<const T&> Visit>
     void for_each(Visit&& visit) const {
         core_.for_each([&visit](const wheel_timer& timer) { visit(static_cast<const T&>(timer)); });

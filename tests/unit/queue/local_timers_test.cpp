@@ -179,9 +179,49 @@ TEST_F(LocalTimers, TakesTheCoarsestResolution) {
     timers_->schedule_at(at(1ns), note(1));
     timers_->schedule_at(last_time, note(2));
     timers_->schedule_every(1ns, note(3));
-    EXPECT_EQ(timers_->next_expiry(), last_time) << "the nearest that can be told";
-    EXPECT_EQ(timers_->run_due(last_time), 0U) << "a tick is one nanosecond longer: not early";
-    EXPECT_EQ(timers_->size(), 3U);
+    EXPECT_EQ(timers_->next_expiry(), last_time);
+    EXPECT_EQ(timers_->run_due(last_time - 1ns), 0U);
+    EXPECT_EQ(timers_->run_due(last_time), 2U) << "no later time will come";
+    EXPECT_EQ(ran(), (names{1, 2}));
+    EXPECT_EQ(timers_->size(), 1U) << "a period of one tick is longer than time";
+    EXPECT_EQ(timers_->next_expiry(), never);
+}
+
+// More of it, at random: tests/property/local_timers_property.cpp.
+TEST_F(LocalTimers, RunsWhatItAnnounces) {
+    for (const duration resolution : {duration(1), duration(7), duration(1h)}) {
+        make({.resolution = resolution});
+        timers_->schedule_at(never, note(0));
+        timers_->schedule_at(at(90ns), note(1));
+        timers_->schedule_at(last_time, note(2));
+        timers_->schedule_between(at(3h), never, note(3));
+        timers_->schedule_every(duration::max() - 1h, note(4));
+        std::size_t count = 0;
+        while (timers_->next_expiry() != never) {
+            const time_point next = timers_->next_expiry();
+            ASSERT_GT(timers_->run_due(next), 0U);
+            EXPECT_EQ(timers_->now(), next);
+            count += ran().size();
+        }
+        EXPECT_EQ(count, 4U);
+        EXPECT_EQ(timers_->size(), 2U) << "what is left is for never";
+    }
+}
+
+// A bound may be early, but it moves on.
+TEST_F(LocalTimers, CanBeDrivenByBounds) {
+    std::vector<timer_id> ids;
+    for (int i = 0; i < 300; ++i)
+        ids.push_back(timers_->schedule_at(at(duration(5000 + i * 7919 % 100'003)), note(i)));
+    timers_->schedule_at(never, note(-1));
+    for (std::size_t i = 0; i < ids.size(); i += 3)
+        timers_->cancel(ids[i]);
+    std::size_t calls = 0;
+    while (timers_->next_bound() != never) {
+        ASSERT_LT(++calls, 1000U);
+        timers_->run_due(timers_->next_bound());
+    }
+    EXPECT_EQ(ran().size(), 200U);
 }
 
 TEST_F(LocalTimers, TellsTheNextDeadlineExactlyAndABoundThatIsNotLate) {

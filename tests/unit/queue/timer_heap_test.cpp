@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Advances a heap of any key, and lists who fired.
+// Advances a heap of any key, and lists what fired.
 template <class Heap>
 names fired_until(Heap& heap, const typename Heap::key_type& now) {
     names fired;

@@ -219,7 +219,7 @@ TEST(TimingWheel, FilesATimerAgainOnceALevelAtMost) {
     EXPECT_TRUE(wheel.empty());
 }
 
-// 600 timers in each of four slots of level 2, where more than 512 are many.
+// 600 timers in each of four slots of level 2, where more than 512 make a slot long.
 class LongSlots : public testing::Test {
 protected:
     static constexpr tick span = slot_span(2);
@@ -255,72 +255,89 @@ protected:
         }
     }
 
-    [[nodiscard]] bool takes_apart() const {
-        return detail::queue::wheel_access::takes_a_slot_apart(wheel_);
+    [[nodiscard]] bool is_precascading() const {
+        return detail::queue::wheel_access::is_precascading(wheel_);
     }
-    [[nodiscard]] bool has_taken_apart() const {
-        return detail::queue::wheel_access::has_taken_it_apart(wheel_);
+    [[nodiscard]] bool has_precascaded() const {
+        return detail::queue::wheel_access::has_precascaded(wheel_);
     }
 
     std::deque<timer> timers_ = make_timers<named_wheel>(4 * each);
     named_wheel wheel_{0};
 };
 
-TEST_F(LongSlots, AreTakenApartBeforeTheirTimeOnceOneWasLong) {
+TEST_F(LongSlots, ArePrecascadedOnceOneWasLong) {
     advance_to(span - 1);
-    EXPECT_FALSE(takes_apart());
+    EXPECT_FALSE(is_precascading());
     for (tick slot = 1; slot <= 3; ++slot) {
         advance_to(slot * span + 100);
-        EXPECT_TRUE(takes_apart());
-        EXPECT_FALSE(has_taken_apart()) << "one timer with each advance";
+        EXPECT_TRUE(is_precascading());
+        EXPECT_FALSE(has_precascaded()) << "one timer per advance";
         advance_to((slot + 1) * span - 1);
-        EXPECT_TRUE(has_taken_apart());
+        EXPECT_TRUE(has_precascaded());
     }
     advance_to(6 * span);
     EXPECT_TRUE(wheel_.empty());
 }
 
-TEST_F(LongSlots, AreNotTakenApartAfterOneThatWasNot) {
+TEST_F(LongSlots, AreNotPrecascadedAfterAShortOne) {
     cancel_if([](int name) { return name >= 2 * each && name % 8 != 0; });
     advance_to(3 * span - 1);
-    EXPECT_TRUE(has_taken_apart());
+    EXPECT_TRUE(has_precascaded());
     advance_to(4 * span - 1);
-    EXPECT_FALSE(takes_apart());
+    EXPECT_FALSE(is_precascading());
     advance_to(6 * span);
     EXPECT_TRUE(wheel_.empty());
 }
 
-TEST_F(LongSlots, AreNotTakenApartWhileAnotherOneMayComeBefore) {
+TEST_F(LongSlots, AreNotPrecascadedUnlessNext) {
     cancel_if([](int name) { return name / each == 1; });
     advance_to(2 * span - 1);
-    EXPECT_FALSE(takes_apart()) << "its timers may be cancelled yet";
+    EXPECT_FALSE(is_precascading()) << "its timers may still be cancelled";
     advance_to(2 * span + 100);
-    EXPECT_TRUE(takes_apart());
+    EXPECT_TRUE(is_precascading());
     advance_to(6 * span);
     EXPECT_TRUE(wheel_.empty());
 }
 
-// While there was nothing else, a far slot was begun: it may take hours until its time comes.
-TEST_F(LongSlots, AreTakenApartAlsoIfAFarOneWasBegun) {
+// While nothing else was armed, a far slot was begun; it may be hours away.
+TEST_F(LongSlots, ArePrecascadedAlsoIfAFarOneWasBegun) {
     advance_to(span + 1);
     cancel_if([](int name) { return name >= each; });
     std::deque<timer> far = make_timers<named_wheel>(3);
     for (timer& t : far)
         wheel_.arm_at(t, slot_span(5) + 5);
     advance_to(span + 3);
-    ASSERT_TRUE(takes_apart());
-    EXPECT_EQ(detail::queue::wheel_access::start_of_that(wheel_), slot_span(5));
+    ASSERT_TRUE(is_precascading());
+    EXPECT_EQ(detail::queue::wheel_access::precascaded_start(wheel_), slot_span(5));
     arm_if([](int name) { return name / each == 2; });
     advance_to(3 * span - 1);
-    EXPECT_EQ(detail::queue::wheel_access::start_of_that(wheel_), 3 * span);
-    EXPECT_TRUE(has_taken_apart());
+    EXPECT_EQ(detail::queue::wheel_access::precascaded_start(wheel_), 3 * span);
+    EXPECT_TRUE(has_precascaded());
     advance_to(4 * span);
     EXPECT_EQ(wheel_.size(), far.size());
     EXPECT_EQ(fired_by(wheel_, slot_span(5) + 5), (names{0, 1, 2}));
 }
 
-// A long slot says nothing of those on lower levels, also if they are marked in the same word.
-TEST_F(LongSlots, OnALevelBelowAreNotTakenApart) {
+TEST_F(LongSlots, KeepEqualDeadlinesInOrderWhenTheyAreRestored) {
+    advance_to(span + 1);
+    cancel_if([](int name) { return name >= each; });
+    std::deque<timer> far = make_timers<named_wheel>(5);
+    for (std::size_t i = 0; i < 3; ++i)
+        wheel_.arm_at(far[i], slot_span(5) + 5);
+    advance_to(2 * span - 1);
+    ASSERT_TRUE(has_precascaded());
+    for (std::size_t i = 3; i < far.size(); ++i)
+        wheel_.arm_at(far[i], slot_span(5) + 5);
+    arm_if([](int name) { return name / each == 2; });
+    advance_to(2 * span);
+    ASSERT_EQ(detail::queue::wheel_access::precascaded_start(wheel_), 3 * span);
+    advance_to(4 * span);
+    EXPECT_EQ(fired_by(wheel_, slot_span(5) + 5), (names{0, 1, 2, 3, 4}));
+}
+
+// A long slot says nothing about those on lower levels, even if they share a word of bits.
+TEST_F(LongSlots, OnALevelBelowAreNotPrecascaded) {
     wheel_.clear();
     for (timer& t : timers_) {
         const auto step = static_cast<tick>(t.name);
@@ -328,14 +345,14 @@ TEST_F(LongSlots, OnALevelBelowAreNotTakenApart) {
     }
     const tick now = slot_span(4) + slot_span(3) / 2;
     EXPECT_GT(wheel_.advance(now, [](timer&) {}), 0U) << "and the others are filed again";
-    EXPECT_FALSE(takes_apart());
+    EXPECT_FALSE(is_precascading());
     EXPECT_EQ(wheel_.check(), nullptr);
 }
 
-// Of each list that was taken out the least is cancelled, so that it is not known of it any more.
-TEST_F(LongSlots, AreHandedOverWithWhatIsKnownOfThem) {
+// The least of each pre-cascaded list is cancelled, so that the least is not known any more.
+TEST_F(LongSlots, KeepWhatIsKnownAboutTheirOrder) {
     advance_to(2 * span - 1);
-    ASSERT_TRUE(has_taken_apart());
+    ASSERT_TRUE(has_precascaded());
     std::map<tick, timer*> least;
     for (timer& t : timers_) {
         if (t.name / each != 1) continue;
@@ -346,29 +363,30 @@ TEST_F(LongSlots, AreHandedOverWithWhatIsKnownOfThem) {
         wheel_.cancel(*first);
     EXPECT_EQ(wheel_.check(), nullptr);
     advance_to(2 * span);
-    EXPECT_FALSE(has_taken_apart());
+    EXPECT_FALSE(has_precascaded());
     advance_to(6 * span);
     EXPECT_TRUE(wheel_.empty());
 }
 
-TEST_F(LongSlots, CanBeCancelledWhileTheyAreTakenApart) {
+TEST_F(LongSlots, CanBeCancelledWhileTheyArePrecascaded) {
     advance_to(span + 300);
-    ASSERT_TRUE(takes_apart());
+    ASSERT_TRUE(is_precascading());
     cancel_if([](int name) { return name / each == 1; });
-    EXPECT_FALSE(takes_apart());
+    EXPECT_FALSE(is_precascading());
     EXPECT_EQ(wheel_.check(), nullptr);
     advance_to(6 * span);
     EXPECT_TRUE(wheel_.empty());
 }
 
-TEST_F(LongSlots, AreWaitedForWhileTheyAreTakenApart) {
+TEST_F(LongSlots, HaveABoundWhileTheyArePrecascaded) {
     advance_to(span + 300);
-    ASSERT_TRUE(takes_apart());
+    ASSERT_TRUE(is_precascading());
     cancel_if([](int name) { return name / each == 0; });
+    EXPECT_EQ(wheel_.next_bound(), 2 * span);  // what is left of the slot was not walked
     EXPECT_EQ(wheel_.next_expiry(), 2 * span + 2);
-    EXPECT_EQ(wheel_.next_bound(), 2 * span);  // what is left of the slot was not looked through
+    EXPECT_EQ(wheel_.next_bound(), 2 * span + 2);
     advance_to(2 * span - 1);
-    ASSERT_TRUE(has_taken_apart());
+    ASSERT_TRUE(has_precascaded());
     EXPECT_EQ(wheel_.next_expiry(), 2 * span + 2);
     EXPECT_EQ(wheel_.next_bound(), 2 * span + 2);
     EXPECT_EQ(fired_by(wheel_, 2 * span + 2), names{each});
