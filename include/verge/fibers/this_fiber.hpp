@@ -1,6 +1,9 @@
 // verge/fibers/this_fiber.hpp -- what a fiber can do with itself: sleep, yield, end.
 //
-//     if (verge::this_fiber::sleep_for(100ms) != verge::fibers::sleep_result::elapsed) return;
+//     for (;;) {                                // a stop request ends it, at the sleep
+//         beat();
+//         verge::this_fiber::sleep_for(100ms);
+//     }
 //
 // All of it may be called from a plain thread too, which then sleeps, or yields, as a thread.
 //
@@ -26,7 +29,7 @@ namespace verge::fibers {
 enum class sleep_result : std::uint8_t {
     elapsed,      ///< The time has passed.
     interrupted,  ///< fiber::interrupt() ended it.
-    stopped,      ///< A stop was requested of the fiber.
+    stopped,      ///< In a no_unwind scope: a stop, or the deadline in force.
 };
 
 /// A variable that each fiber has one of, made when it is first asked for.  Fibers only.
@@ -43,7 +46,8 @@ namespace verge::this_fiber {
 /// Lets others run that are ready: this one goes to the back.
 void yield() noexcept;
 
-/// Sleeps.  Throws std::bad_alloc or std::system_error if the timer thread takes no timer.
+/// Sleeps.  A stop request, or the deadline in force, unwinds (verge/sync/cancellation.hpp). Throws
+/// std::bad_alloc or std::system_error if the timer thread takes no timer.
 fibers::sleep_result sleep_until(time_point deadline);
 fibers::sleep_result sleep_for(duration d);
 

@@ -3,8 +3,9 @@
 //     os_thread thread(&pool_main, this, {.name = "pool/0"});
 //     thread.join();
 //
-// Every thread of the library is started here, with all signals blocked: a signal of the program's
-// is for the program's threads.
+// Every thread of the library is started here, with signals blocked: a signal of the program's is
+// for the program's threads.  Those that a thread causes itself (SEGV, BUS, FPE, ILL, TRAP, SYS,
+// ABRT) and PROF are not blocked: crash handlers and profilers work in callbacks, fibers and pools.
 //
 // thread_mutex and thread_condition are what std::mutex and std::condition_variable are, by way of
 // the kernel seam (kernel.hpp), and the mutex is known to clang's analysis.  They block the thread:
