@@ -1,4 +1,4 @@
-// src/base/os_thread.cpp -- starts the library's threads, with signals blocked.
+// src/base/os_thread.cpp -- starts the library's threads, with the program's signals blocked.
 
 #include <verge/base/detail/os_thread.hpp>
 #include <verge/base/parker.hpp>
@@ -49,14 +49,24 @@ private:
     bool pinned_ = false;
 };
 
+// All but those that a thread causes itself, so that the program's crash handlers run, and SIGPROF,
+// so that profilers see it.
+sigset_t blocked_signals() noexcept {
+    sigset_t set;
+    ::sigfillset(&set);
+    for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF}) {
+        ::sigdelset(&set, number);
+    }
+    return set;
+}
+
 }  // namespace
 
 os_thread::os_thread(void* (*main)(void*), void* argument, const os_thread_options& options) {
     const attributes made(options.cpus);
-    sigset_t all;
+    const sigset_t blocked = blocked_signals();
     sigset_t old;
-    ::sigfillset(&all);
-    os::pthread_sigmask(SIG_SETMASK, &all, &old);  // the thread inherits it
+    os::pthread_sigmask(SIG_SETMASK, &blocked, &old);  // the thread inherits it
     const int error = os::pthread_create(&handle_, made.get(), main, argument);
     os::pthread_sigmask(SIG_SETMASK, &old, nullptr);
     // A thread itself is refused with one of the first two.

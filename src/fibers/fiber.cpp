@@ -3,7 +3,7 @@
 #include "fibers/fiber_record.hpp"
 #include "fibers/scheduler_core.hpp"
 #include <verge/fibers/fiber.hpp>
-#include <verge/sync/wait.hpp>
+#include <verge/sync/cancellation.hpp>
 
 #include <system_error>
 #include <utility>
@@ -63,6 +63,7 @@ std::stop_token fiber_ref::stop_token() const noexcept {
 
 void fiber_ref::stop_and_join() const noexcept {
     request_stop();
+    const no_unwind here;  // it is called by destructors
     try {
         static_cast<void>(wait_until(never));
     } catch (...) {

@@ -8,7 +8,7 @@ namespace verge::fibers::detail {
 
 bool life_platform::wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
                          time_point deadline) {
-    return wait_uninterrupted(word, value, deadline) != wait_result::timed_out;
+    return wait_joining(word, value, deadline) != wait_result::timed_out;
 }
 
 void life_platform::notify_all(const std::atomic<std::uint32_t>& word) noexcept {

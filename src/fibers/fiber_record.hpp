@@ -82,12 +82,14 @@ struct fiber_record final : waiter {
     fiber_record(const fiber_record&) = delete;
     fiber_record& operator=(const fiber_record&) = delete;
 
-    /// Prepares it for its next life.  No other thread knows the record.
-    void reset(stack_kind on, callback&& fn) noexcept {
+    /// Prepares it for its next life, with a deadline in force.  No other thread knows the record.
+    void reset(stack_kind on, time_point deadline, callback&& fn) noexcept {
         kind = on;
         operations_ = on == stack_kind::native ? &native_operations : &fiber_operations;
         started = false;
         if (requests() != 0) cell_.take_away(park_cell::all_requests);
+        context_ = {.deadline = deadline};
+        unwinds_ = 0;
         waits_for.store(wait_kind::nothing, std::memory_order_relaxed);  // relaxed: for display
         own_stack = nullptr;
         std::construct_at(&function, std::move(fn));

@@ -33,8 +33,8 @@ void scheduler::flush() noexcept {
 }
 
 void scheduler::execute(callback fn) {
-    core_->spawn(detail::spawn_mode::normal, std::move(fn), {}, std::stop_source(std::nostopstate),
-                 false);
+    core_->spawn(detail::spawn_mode::normal, std::move(fn), {.inherit_deadline = false},
+                 std::stop_source(std::nostopstate), false);
 }
 
 bool scheduler::interrupt(fiber_id id) noexcept {

@@ -5,7 +5,7 @@
 
 #include <verge/base/detail/assert.hpp>
 #include <verge/base/detail/thread_number.hpp>
-#include <verge/sync/wait.hpp>
+#include <verge/sync/cancellation.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -237,7 +237,7 @@ fiber_record* scheduler_core::spawn(spawn_mode mode, callback&& fn, const spawn_
         throw;
     }
     r->core = this;
-    r->reset(opts.stack, std::move(fn));
+    r->reset(opts.stack, opts.inherit_deadline ? current_deadline() : never, std::move(fn));
     if (extras != nullptr) r->set_extras(std::move(extras));
     if (w != nullptr) w->counts.spawn_one();
     counted.keep();

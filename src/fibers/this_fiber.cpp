@@ -98,12 +98,12 @@ void yield() noexcept {
 namespace {
 
 // Busy-waits for the rest of a sleep whose timer was set early by the learned wake-up latency.
-// False if the fiber was interrupted or stopped.
-bool wait_awake(const waiter& self, time_point asked, time_point deadline) noexcept {
+// False if a request ended it.
+bool wait_awake(const waiter& self, time_point asked, const waiter::wait_limit& limit) noexcept {
     time_point now = steady_source{}.now();
     detail::worker::slept(now - asked);
-    while (now < deadline) {
-        if (self.requests() != 0) return false;
+    while (now < limit.until) {
+        if (limit.interruptible && self.requests() != 0) return false;
         yield();
         // Half a microsecond between two picks: workers use the number of picks as a measure of
         // time when they check whether another worker is stalled.
@@ -114,28 +114,41 @@ bool wait_awake(const waiter& self, time_point asked, time_point deadline) noexc
     return true;
 }
 
+// Whether the time came; false: a request ended it.
+bool sleep_once(waiter& self, const waiter::wait_limit& limit) {
+    const waiter::epoch of = self.begin_wait(limit.interruptible);
+    if (limit.interruptible && self.requests() != 0) return false;
+    const time_point begin = steady_source{}.now();
+    if (limit.until <= begin) {
+        yield();
+        return true;
+    }
+    const verge::detail::sync::wait_scope showing(self, wait_kind::sleep);
+    const time_point asked = limit.until == never
+                                 ? never
+                                 : limit.until - detail::worker::lead_of_sleep(limit.until - begin);
+    return self.suspend(of, asked) == verge::detail::sync::wake_reason::timed_out &&
+           wait_awake(self, asked, limit);
+}
+
 }  // namespace
 
 sleep_result sleep_until(time_point deadline) {
     waiter& self = verge::detail::sync::current();
-    const waiter::epoch of = self.begin_wait(true);
-    if (self.requests() == 0) {
-        const time_point begin = steady_source{}.now();
-        if (deadline <= begin) {
-            yield();
-            return sleep_result::elapsed;
+    for (;;) {
+        const waiter::wait_limit limit = self.limit_of_wait(deadline);
+        const bool elapsed = sleep_once(self, limit);
+        if (elapsed && !limit.by_context) return sleep_result::elapsed;
+        if (elapsed || self.stop_in_force()) {
+            self.unwind();
+            return sleep_result::stopped;
         }
-        const verge::detail::sync::wait_scope showing(self, wait_kind::sleep);
-        const time_point asked =
-            deadline == never ? never : deadline - detail::worker::lead_of_sleep(deadline - begin);
-        if (self.suspend(of, asked) == verge::detail::sync::wake_reason::timed_out &&
-            wait_awake(self, asked, deadline)) {
-            return sleep_result::elapsed;
+        if ((self.requests() & waiter::interrupt_request) != 0) {
+            self.consume_interrupt();
+            return sleep_result::interrupted;
         }
+        // A stop that is not in force does not end it: again, not to be interrupted.
     }
-    if ((self.requests() & waiter::stop_request) != 0) return sleep_result::stopped;
-    self.consume_interrupt();
-    return sleep_result::interrupted;
 }
 
 sleep_result sleep_for(duration d) {

@@ -4,6 +4,7 @@
 #include <verge/base/detail/kernel.hpp>
 #include <verge/base/detail/os_thread.hpp>
 #include <verge/fibers/wait_fd.hpp>
+#include <verge/sync/cancellation.hpp>
 #include <verge/sync/wait.hpp>
 
 #include <atomic>
@@ -205,20 +206,9 @@ fd_events ready_now(int fd, fd_events asked) {
 
 }  // namespace
 
-fd_outcome wait_for_fd(int fd, fd_events asked, time_point deadline) {
-    if (asked.empty()) throw std::invalid_argument("verge::this_fiber::wait_fd: no event");
-    waiter& self = current();
-    const wait_scope showing(self, wait_kind::descriptor);
-    if (const std::uint32_t requests = self.requests(); requests != 0) {
-        if ((requests & waiter::stop_request) != 0) return {fd_result::stopped};
-        self.consume_interrupt();
-        return {fd_result::interrupted};
-    }
-    if (const fd_events came = ready_now(fd, asked); !came.empty()) {
-        return {fd_result::ready, came};
-    }
-    if (deadline <= steady_source{}.now()) return {fd_result::timed_out};
-
+// The wait itself, for a descriptor that is not ready.
+fd_outcome wait_in_poller(int fd, fd_events asked, time_point deadline) {
+    const no_unwind here;  // take_back() comes first
     fd_poller& poller = fd_poller::shared();
     const fd_poller::registration registered(poller, fd);
     set_wait waiting(poller.waits(), registered.descriptor(), asked);
@@ -244,6 +234,27 @@ fd_outcome wait_for_fd(int fd, fd_events asked, time_point deadline) {
     // an interrupt, which has been consumed.
     if (ended == fd_result::timed_out && !came.empty()) ended = fd_result::ready;
     return {ended, ended == fd_result::ready ? came : fd_events{}};
+}
+
+fd_outcome wait_for_fd(int fd, fd_events asked, time_point deadline) {
+    if (asked.empty()) throw std::invalid_argument("verge::this_fiber::wait_fd: no event");
+    waiter& self = current();
+    const wait_scope showing(self, wait_kind::descriptor);
+    if (self.stop_in_force()) {
+        self.unwind();
+        return {fd_result::stopped};
+    }
+    if ((self.requests() & waiter::interrupt_request) != 0) {
+        self.consume_interrupt();
+        return {fd_result::interrupted};
+    }
+    if (const fd_events came = ready_now(fd, asked); !came.empty()) {
+        return {fd_result::ready, came};
+    }
+    if (deadline <= steady_source{}.now()) return {fd_result::timed_out};
+    const fd_outcome outcome = wait_in_poller(fd, asked, deadline);
+    if (outcome == fd_result::stopped) self.unwind();
+    return outcome;
 }
 
 }  // namespace verge::fibers::detail

@@ -6,13 +6,15 @@
 #include "fibers/overflow_report.hpp"
 #include "fibers/scheduler_core.hpp"
 #include <verge/base/detail/assert.hpp>
-#include <verge/sync/wait.hpp>
+#include <verge/sync/cancellation.hpp>
 
 #include <memory>
 #include <new>
 #include <utility>
 
 namespace verge::fibers::detail {
+
+using verge::detail::sync::deadline_scope;
 
 namespace {
 
@@ -399,9 +401,13 @@ void worker::run_function(fiber_record& self, callback& fn) noexcept {
         fn();
     } catch (const fiber_exit&) {
         // this_fiber::exit(): a normal end
+    } catch (const forced_unwind&) {
+        // a stop, or an inherited deadline: the same
     } catch (...) {
         self.run.error = std::current_exception();
     }
+    // What follows are destructors: their waits are not ended.
+    const deadline_scope destructors(never, deadline_scope::kind::shields);
     fn.reset();  // the fiber destroys its captures before its end is visible
     if (self.extras() != nullptr) self.destroy_locals();
     if (self.run.error != nullptr && self.life.fail()) {

@@ -2,6 +2,7 @@
 
 #include <verge/base/detail/assert.hpp>
 #include <verge/sync/condition_variable.hpp>
+#include <verge/sync/detail/waiter.hpp>
 
 #include <cstddef>
 #include <limits>
@@ -56,6 +57,8 @@ wait_result condition_variable::wait_with(mutex& held, time_point deadline) {
     scope.moved = ended.moved;
     VERGE_ASSERT(ended.why != wait_result::changed,
                  "verge: a condition_variable used with two mutexes");
+    // The mutex is locked again on the way out.
+    if (ended.why == wait_result::stopped) detail::sync::current().unwind();
     return ended.why == wait_result::changed ? wait_result::notified : ended.why;
 }
 

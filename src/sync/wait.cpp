@@ -86,16 +86,11 @@ bucket& lock_home(wait_node& w) noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
     }
 }
 
-wait_result result_of(wake_reason why, waiter& self) noexcept {
-    switch (why) {
-        case wake_reason::notified:
-            return wait_result::notified;
-        case wake_reason::timed_out:
-            return wait_result::timed_out;
-        case wake_reason::interrupted:
-            break;
-    }
-    if ((self.requests() & waiter::stop_request) != 0) return wait_result::stopped;
+// What a request means that has ended a wait, or would.  Nothing: a stop that is not in force,
+// which does not count.
+std::optional<wait_result> requested(waiter& self) noexcept {
+    if (self.stop_in_force()) return wait_result::stopped;
+    if ((self.requests() & waiter::interrupt_request) == 0) return std::nullopt;
     self.consume_interrupt();
     return wait_result::interrupted;
 }
@@ -108,9 +103,13 @@ detail::sync::linked_result wait_on(
     wait_kind kind, detail::sync::linked_hook hook) VERGE_NO_THREAD_SAFETY_ANALYSIS {
     waiter& self = detail::sync::current();
     bucket& b = bucket_of(word);
-    wait_node w{.who = &self, .epoch = self.begin_wait(interruptible), .word = &word, .home = &b};
-    if (interruptible && self.requests() != 0) {
-        return {.why = result_of(wake_reason::interrupted, self)};
+    const waiter::wait_limit limit =
+        interruptible ? self.limit_of_wait(deadline)
+                      : waiter::wait_limit{.until = deadline, .interruptible = false};
+    wait_node w{
+        .who = &self, .epoch = self.begin_wait(limit.interruptible), .word = &word, .home = &b};
+    if (limit.interruptible && self.requests() != 0) {
+        if (const auto ended = requested(self)) return {.why = *ended};
     }
     b.lock.lock();
     // acquire: a caller that does not wait sees what was written before the change.
@@ -129,19 +128,51 @@ detail::sync::linked_result wait_on(
     const detail::sync::wait_scope showing(self, kind);
     wake_reason why{};
     try {
-        why = self.suspend(w.epoch, deadline);
+        why = self.suspend(w.epoch, limit.until);
     } catch (...) {
         leave_queue();
         throw;
     }
     if (why != wake_reason::notified) leave_queue();  // a notifier has unlinked it
-    return {.why = result_of(why, self), .moved = w.word != &word};
+    const bool moved = w.word != &word;
+    switch (why) {
+        case wake_reason::notified:
+            break;
+        case wake_reason::timed_out:
+            return {limit.by_context ? wait_result::stopped : wait_result::timed_out, moved};
+        case wake_reason::interrupted:
+            // Nothing counts: as if notified for nothing.  The next wait is not interruptible.
+            if (const auto ended = requested(self)) return {*ended, moved};
+            break;
+    }
+    return {wait_result::notified, moved};
 }
 
 }  // namespace
 
 wait_result wait(word_type& word, std::uint32_t expected, time_point deadline) {
-    return wait_on(word, expected, deadline, true, wait_kind::word, {}).why;
+    const wait_result why = wait_on(word, expected, deadline, true, wait_kind::word, {}).why;
+    if (why == wait_result::stopped) detail::sync::current().unwind();
+    return why;
+}
+
+wait_result wait_joining(word_type& word, std::uint32_t expected, time_point deadline) {
+    waiter& self = detail::sync::current();
+    if (self.in_force().no_unwind != 0) return wait_uninterrupted(word, expected, deadline);
+    // An interrupt that comes meanwhile is for the next wait.
+    struct put_back {
+        waiter& self;
+        bool interrupted = false;
+        ~put_back() {
+            if (interrupted) self.request(waiter::interrupt_request);
+        }
+    } keep{self};
+    for (;;) {
+        const wait_result why = wait_on(word, expected, deadline, true, wait_kind::word, {}).why;
+        if (why == wait_result::stopped) self.unwind();
+        if (why != wait_result::interrupted) return why;
+        keep.interrupted = true;
+    }
 }
 
 detail::sync::linked_result detail::sync::wait_linked(word_type& word, std::uint32_t expected,

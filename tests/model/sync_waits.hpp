@@ -149,11 +149,30 @@ namespace verge::detail::sync {
 class model_waiter {
 public:
     using epoch = std::uint64_t;
+    static constexpr std::uint32_t interrupt_request = 1;
     static constexpr std::uint32_t stop_request = 2;
 
     epoch begin_wait(bool) { return epoch_; }
     std::uint32_t requests() const { return requests_; }
-    void consume_interrupt() { requests_ = 0; }
+    void request(std::uint32_t what) { requests_ |= what; }
+    void consume_interrupt() { requests_ &= ~interrupt_request; }
+
+    // No stop, and no deadline in force: tests/unit/sync/cancellation_test.cpp has these.
+    struct wait_limit {
+        time_point until;
+        bool by_context = false;
+        bool interruptible = true;
+    };
+    struct context {
+        int no_unwind = 0;
+    };
+    wait_limit limit_of_wait(time_point own) const { return {.until = own}; }
+    context in_force() const { return {}; }
+    bool stop_in_force() const { return false; }
+    void unwind() {}
+    void end_unwinding() {}
+    void forbid_unwinding() {}
+    void allow_unwinding() {}
 
     claim_result claim(epoch of, wake_reason why) {
         if (of != epoch_) return claim_result::lost;

@@ -287,10 +287,12 @@ void stop_at_any_time(bool ends_with_stop) {
                         fibers.spawn([&, dice, c = counted(alive)](const std::stop_token& token) {
                             switch (dice % 4) {
                                 case 0:
-                                    EXPECT_EQ(this_fiber::sleep_for(1h), sleep_result::stopped);
+                                    this_fiber::sleep_for(1h);
+                                    ADD_FAILURE() << "a stop unwinds";
                                     break;
                                 case 1:
-                                    EXPECT_EQ(wait(word, 0), wait_result::stopped);
+                                    wait(word, 0);
+                                    ADD_FAILURE() << "a stop unwinds";
                                     break;
                                 case 2:
                                     while (!token.stop_requested())

@@ -7,6 +7,7 @@
 // so a fiber that waits no longer takes the timer back first.
 
 #include "timed_engine.hpp"
+#include <verge/driver/scoped_timer.hpp>
 #include <verge/fibers/scheduler.hpp>
 #include <verge/fibers/this_fiber.hpp>
 #include <verge/sync/event.hpp>
@@ -17,7 +18,6 @@ namespace verge::tool {
 
 namespace {
 
-using fibers::sleep_result;
 using verge::wait_result;
 
 class fiber_engine final : public timed_engine {
@@ -41,6 +41,13 @@ public:
 private:
     // A fiber that spawns the calls' fibers at a steady rate.
     void make_calls() {
+        struct ended {
+            fiber_engine& engine;
+            explicit ended(fiber_engine& of) noexcept : engine(of) {}
+            ended(const ended&) = delete;
+            ended& operator=(const ended&) = delete;
+            ~ended() { engine.sender_ended(); }
+        } const at_the_end(*this);
         time_point next = now();
         pacer pace(next);
         while (sending() && !this_fiber::stop_requested()) {
@@ -52,9 +59,8 @@ private:
                 scheduler_.spawn(fibers::batched, [this, time_out] { call(time_out); }).detach();
             }
             next = std::max(next + pacer::step(rate), now());
-            if (this_fiber::sleep_until(next) != sleep_result::elapsed) break;
+            this_fiber::sleep_until(next);  // a stop ends it here
         }
-        sender_ended();
     }
 
     // A fiber: one call, with all its attempts.
@@ -67,13 +73,12 @@ private:
                 counts.answered.add();
                 return;
             }
-            if (end != wait_result::timed_out) return;  // the engine ends
             counts.count_time_out(deadline);
             if (attempt == load_options::most_attempts) {
                 counts.given_up.add();
                 return;
             }
-            if (this_fiber::sleep_for(pause_after(attempt)) != sleep_result::elapsed) return;
+            this_fiber::sleep_for(pause_after(attempt));
             tally_.worker().retried.add();
             time_out = settings_.time_out_now();
         }
@@ -82,14 +87,15 @@ private:
     // Sends once, and waits for the answer.
     wait_result ask(time_point deadline, int attempt) {
         verge::event answered;
-        timer_id server;
+        scoped_timer server;  // ends before the event does, also if a stop unwinds the wait
         if (const fate drawn = tally_.worker().fates.next(attempt); !drawn.lost) {
             const time_point answer = now() + drawn.latency;
-            server = timers_.schedule_between(answer, answer + answer_slack,
-                                              [&answered] { answered.set(); });
+            server =
+                scoped_timer(timers_, timers_.schedule_between(answer, answer + answer_slack,
+                                                               [&answered] { answered.set(); }));
         }
         const wait_result end = answered.wait_until(deadline);
-        if (end != wait_result::notified) timers_.cancel_and_wait(server);
+        if (end == wait_result::notified) server.release();  // set() was its last access
         return end;
     }
 

@@ -33,6 +33,7 @@
 #include <verge/base/detail/spin_lock.hpp>
 #include <verge/fibers/detail/run_queue.hpp>
 #include <verge/fibers/scheduler.hpp>
+#include <verge/sync/detail/waiter.hpp>
 #include <verge/sync/wait.hpp>
 
 #include <atomic>
@@ -103,6 +104,9 @@ private:
                 const std::unique_ptr<node> owned(each);
                 try {
                     consume_(std::move(owned->value));
+                } catch (const forced_unwind&) {
+                    // The scheduler stops: this value is consumed as far as it got.
+                    verge::detail::sync::current().end_unwinding();
                 } catch (...) {
                     on_.report(std::current_exception());
                 }

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <verge/fibers/scheduler.hpp>
+#include <verge/sync/forced_unwind.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -47,6 +48,8 @@ void parallel_for(std::size_t begin, std::size_t end, Body&& body, std::size_t g
     const auto attempt = [&first](auto&& part) {
         try {
             part();
+        } catch (const forced_unwind&) {
+            throw;  // ends the others too: their handles stop and join them
         } catch (...) {
             if (first == nullptr) first = std::current_exception();
         }

@@ -67,6 +67,9 @@ inline constexpr batched_t batched{};
 struct spawn_options {
     stack_kind stack = stack_kind::normal;
     std::string name = {};  ///< For stop() and debuggers.
+    /// The deadline in force for the spawner is in force for the fiber
+    /// (verge/sync/cancellation.hpp).
+    bool inherit_deadline = true;
 };
 
 enum class fiber_state : std::uint8_t {

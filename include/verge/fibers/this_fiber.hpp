@@ -1,6 +1,9 @@
 // verge/fibers/this_fiber.hpp -- what a fiber can do with itself: sleep, yield, end.
 //
-//     if (verge::this_fiber::sleep_for(100ms) != verge::fibers::sleep_result::elapsed) return;
+//     for (;;) {                                // a stop request ends it, at the sleep
+//         beat();
+//         verge::this_fiber::sleep_for(100ms);
+//     }
 //
 // All of it may be called from a plain thread, too, which then sleeps or yields as a thread, except
 // exit() and fiber_local.
@@ -31,7 +34,7 @@ namespace verge::fibers {
 enum class sleep_result : std::uint8_t {
     elapsed,      ///< The time has passed.
     interrupted,  ///< fiber::interrupt() ended it.
-    stopped,      ///< A stop of the fiber was requested.
+    stopped,      ///< In a no_unwind scope: a stop, or the deadline in force.
 };
 
 /// A variable with one value per fiber, constructed on first access.  Fibers only.
@@ -48,9 +51,9 @@ namespace verge::this_fiber {
 /// Lets other ready fibers run: this one goes to the end of the run queue.
 void yield() noexcept;
 
-/// Sleeps until `deadline`, or until an interrupt or a stop, which may have come before.  A
-/// deadline that has passed yields.  Throws std::bad_alloc or std::system_error if the timer thread
-/// refuses a timer.
+/// Sleeps until `deadline`, or until an interrupt, which may have come before.  A deadline that has
+/// passed yields.  A stop request, or the deadline in force, unwinds (verge/sync/cancellation.hpp).
+/// Throws std::bad_alloc or std::system_error if the timer thread refuses a timer.
 fibers::sleep_result sleep_until(time_point deadline);
 fibers::sleep_result sleep_for(duration d);
 

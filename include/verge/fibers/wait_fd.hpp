@@ -67,7 +67,7 @@ enum class fd_result : std::uint8_t {
     ready,        ///< It can be read or written, or has an error to report.
     timed_out,    ///< The deadline has passed.
     interrupted,  ///< fiber::interrupt() ended the wait.
-    stopped,      ///< A stop of the fiber was requested.
+    stopped,      ///< In a no_unwind scope: a stop, or the deadline in force.
 };
 
 /// How a wait ended, and with which events.
@@ -84,7 +84,8 @@ struct fd_outcome {
 
 namespace verge::this_fiber {
 
-/// Waits until `fd` is ready for one of `events`.  On a plain thread it blocks that thread.
-fibers::fd_outcome wait_fd(int fd, fd_events events, time_point deadline = never);
+/// Waits until `fd` is ready for one of `events`.  On a plain thread it blocks that thread.  A stop
+/// request, or the deadline in force, unwinds (verge/sync/cancellation.hpp).
+[[nodiscard]] fibers::fd_outcome wait_fd(int fd, fd_events events, time_point deadline = never);
 
 }  // namespace verge::this_fiber

@@ -76,25 +76,24 @@ public:
     void notify_one() noexcept { verge::notify_one(word_); }
     void notify_all() noexcept;
 
-    /// Unlocks, waits, locks again.  Returns notified, interrupted or stopped; the form with a
-    /// deadline also timed_out.  Precondition: the lock is held.
+    /// Unlocks, waits, locks again.  Returns notified or interrupted; the form with a deadline
+    /// also timed_out.  Precondition: the lock is held.
     template <detail::sync::lock_of_mutex Lock>
     wait_result wait(Lock& lock) {
         return wait_until(lock, never);
     }
     template <detail::sync::lock_of_mutex Lock>
-    wait_result wait_until(Lock& lock, time_point deadline) {
+    [[nodiscard]] wait_result wait_until(Lock& lock, time_point deadline) {
         VERGE_ASSERT(lock.owns_lock(), "verge: a condition_variable needs a lock that is held");
         return wait_with(*lock.mutex(), deadline);
     }
     template <detail::sync::lock_of_mutex Lock, detail::sync::delay Delay>
-    wait_result wait_for(Lock& lock, Delay delay) {
+    [[nodiscard]] wait_result wait_for(Lock& lock, Delay delay) {
         return wait_until(lock, detail::sync::deadline_in(delay));
     }
 
     /// Waits until `done()`, which is called with the mutex held.  `notified` means that it is
-    /// true, `timed_out` that it was not at the deadline; interrupted and stopped end it in either
-    /// case.
+    /// true, `timed_out` that it was not at the deadline; interrupted ends it in either case.
     template <detail::sync::lock_of_mutex Lock, std::predicate Done>
     [[nodiscard]] wait_result wait(Lock& lock, Done done) {
         return wait_until(lock, never, std::move(done));

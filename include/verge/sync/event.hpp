@@ -76,14 +76,14 @@ public:
         return (word_.load(std::memory_order_acquire) & set_bit) != 0;
     }
 
-    /// Waits until it is set.  Returns notified, interrupted or stopped; those with a deadline also
+    /// Waits until it is set.  Returns notified, or interrupted; those with a deadline also
     /// timed_out.
     wait_result wait() { return wait_until(never); }
-    wait_result wait_until(time_point deadline) {
+    [[nodiscard]] wait_result wait_until(time_point deadline) {
         return is_set() ? wait_result::notified : wait_for_set(deadline);
     }
     template <detail::sync::delay Delay>
-    wait_result wait_for(Delay delay) {
+    [[nodiscard]] wait_result wait_for(Delay delay) {
         return is_set() ? wait_result::notified : wait_for_set(detail::sync::deadline_in(delay));
     }
 
@@ -121,11 +121,11 @@ public:
     /// Waits until it is set, and resets it.  Returns notified, interrupted or stopped; those with
     /// a deadline also timed_out.  Only `notified` has reset it.
     wait_result wait() { return wait_until(never); }
-    wait_result wait_until(time_point deadline) {
+    [[nodiscard]] wait_result wait_until(time_point deadline) {
         return try_wait() ? wait_result::notified : wait_for_set(deadline);
     }
     template <detail::sync::delay Delay>
-    wait_result wait_for(Delay delay) {
+    [[nodiscard]] wait_result wait_for(Delay delay) {
         return try_wait() ? wait_result::notified : wait_for_set(detail::sync::deadline_in(delay));
     }
 

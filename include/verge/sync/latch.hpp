@@ -59,14 +59,14 @@ public:
         return word_.load(std::memory_order_acquire) == 0;
     }
 
-    /// Waits until it is 0.  Returns notified, interrupted or stopped; those with a deadline also
+    /// Waits until it is 0.  Returns notified, or interrupted; those with a deadline also
     /// timed_out.
     wait_result wait() const { return wait_until(never); }
-    wait_result wait_until(time_point deadline) const {
+    [[nodiscard]] wait_result wait_until(time_point deadline) const {
         return try_wait() ? wait_result::notified : wait_for_zero(deadline);
     }
     template <delay Delay>
-    wait_result wait_for(Delay delay) const {
+    [[nodiscard]] wait_result wait_for(Delay delay) const {
         return try_wait() ? wait_result::notified : wait_for_zero(deadline_in(delay));
     }
 

@@ -63,7 +63,7 @@ public:
     /// Adds permits.  Precondition: there are no more than max then.
     void release(std::uint32_t n = 1) noexcept;
 
-    /// Takes a permit.  Returns notified, interrupted or stopped; those with a deadline also
+    /// Takes a permit.  Returns notified or interrupted; those with a deadline also
     /// timed_out.  Only `notified` has a permit.
     [[nodiscard]] wait_result acquire() { return acquire_until(never); }
     [[nodiscard]] wait_result acquire_until(time_point deadline) {

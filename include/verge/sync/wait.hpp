@@ -19,12 +19,13 @@
 //                            wakes.
 //   ReturnsAtItsDeadline     and never before it.
 //   AnInterruptEndsAWait     also one that came before the wait.
+//   AStopUnwinds             by forced_unwind: verge/sync/cancellation.hpp.
 //   NotifiesInOrder          notify_one wakes the waiter that has waited longest.
 //   RequeueWakesNobody       it moves waiters from one word to another.
 //
 // Thread safety: all of it.  The word must live until the waiters have returned.
 // Exceptions: a wait with a deadline throws std::bad_alloc, or std::system_error, if the timer
-// thread refuses a timer; then it has not waited.  Nothing else throws.
+// thread refuses a timer; then it has not waited.  A stop throws forced_unwind.
 
 #pragma once
 
@@ -41,16 +42,22 @@ enum class wait_result : std::uint8_t {
     changed,      ///< The word did not have the value expected: no wait.
     timed_out,    ///< The deadline has passed.
     interrupted,  ///< fiber::interrupt() ended it; the interrupt is consumed.
-    stopped,      ///< A stop of the fiber was requested, which stays set.
+    stopped,      ///< In a no_unwind scope: a stop, or the deadline in force; stays so.
 };
 
-/// Waits while `word == expected`, until notified.  An interrupt or a stop request ends it.
+/// Waits while `word == expected`, until notified.  An interrupt ends it; a stop request, or the
+/// deadline in force, unwinds (verge/sync/cancellation.hpp).
 wait_result wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                  time_point deadline = never);
 
 /// The same, but interrupts and stop requests are kept for a later wait: for locks.
 wait_result wait_uninterrupted(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                                time_point deadline = never);
+
+/// The same for joins: a stop request or the deadline in force unwinds, an interrupt waits for a
+/// later wait.  In a no_unwind scope neither ends it.
+wait_result wait_joining(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                         time_point deadline = never);
 
 /// Wakes the waiter that has waited longest; at most n waiters; all.  Returns how many.
 std::size_t notify_one(const std::atomic<std::uint32_t>& word) noexcept;

@@ -9,6 +9,7 @@
 #include <verge/fibers/fiber.hpp>
 #include <verge/fibers/scheduler.hpp>
 #include <verge/fibers/this_fiber.hpp>
+#include <verge/sync/cancellation.hpp>
 #include <verge/sync/wait.hpp>
 
 #include <atomic>

@@ -60,6 +60,7 @@ TEST(ThisFiber, SleepsForAsLongAsOneLikes) {
             [&] {
                 EXPECT_EQ(this_fiber::sleep_until(never), sleep_result::interrupted);
                 woken.add();
+                const no_unwind here;
                 EXPECT_EQ(this_fiber::sleep_for(std::chrono::hours::max()), sleep_result::stopped);
                 EXPECT_EQ(this_fiber::sleep_for(duration::max()), sleep_result::stopped);
             },

@@ -2,6 +2,7 @@
 #include <verge/fibers/scheduler.hpp>
 #include <verge/fibers/this_fiber.hpp>
 #include <verge/fibers/wait_fd.hpp>
+#include <verge/sync/cancellation.hpp>
 
 #include <atomic>
 #include <cerrno>
@@ -110,6 +111,7 @@ TEST(WaitFd, AnInterruptEndsTheWait) {
     auto f = s.spawn([&] {
         EXPECT_EQ(wait_fd(pair.ends[0], fd_event::read), fd_result::interrupted);
         was_interrupted = true;
+        const verge::no_unwind here;
         EXPECT_EQ(wait_fd(pair.ends[0], fd_event::read), fd_result::stopped);
         EXPECT_EQ(wait_fd(pair.ends[0], fd_event::read), fd_result::stopped) << "stays";
     });
@@ -273,9 +275,9 @@ TEST(WaitFd, TimedOutWaitsLeaveNothing) {
 TEST(WaitFd, ADescriptorThatIsNoneIsAnError) {
     scheduler s({.max_workers = 1});
     s.spawn([] {
-         EXPECT_THROW(wait_fd(-1, fd_event::read), std::system_error);
-         EXPECT_THROW(wait_fd(1 << 20, fd_event::read), std::system_error);
-         EXPECT_THROW(wait_fd(0, {}), std::invalid_argument);
+         EXPECT_THROW(static_cast<void>(wait_fd(-1, fd_event::read)), std::system_error);
+         EXPECT_THROW(static_cast<void>(wait_fd(1 << 20, fd_event::read)), std::system_error);
+         EXPECT_THROW(static_cast<void>(wait_fd(0, {})), std::invalid_argument);
      }).join();
 }
 

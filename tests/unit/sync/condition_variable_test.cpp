@@ -253,6 +253,7 @@ TYPED_TEST(ConditionVariable, AStopRequestEndsEveryWait) {
     team<TypeParam> many;
     verge::detail::sync::waiter& who = many.start_waiting(changed, 1, [&] {
         unique_lock lock(m);
+        const no_unwind here;
         EXPECT_EQ(changed.wait(lock), wait_result::stopped);
         EXPECT_EQ(changed.wait(lock), wait_result::stopped) << "it stays";
         EXPECT_TRUE(is_held(m));

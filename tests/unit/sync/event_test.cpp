@@ -100,6 +100,7 @@ void expect_interrupt_ends_a_wait() {
         interrupt(verge::detail::sync::current());
         EXPECT_EQ(e.wait_for(1h), wait_result::interrupted) << "also one that came before";
         verge::detail::sync::current().request(verge::detail::sync::waiter::stop_request);
+        const no_unwind here;
         EXPECT_EQ(e.wait(), wait_result::stopped);
         e.set();
         EXPECT_EQ(e.wait(), wait_result::notified) << "what needs no wait is not ended";

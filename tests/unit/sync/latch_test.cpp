@@ -79,6 +79,7 @@ TYPED_TEST(Latch, AnInterruptEndsAWait) {
         interrupt(verge::detail::sync::current());
         EXPECT_EQ(l.wait_for(1h), wait_result::interrupted) << "also one that came before";
         verge::detail::sync::current().request(verge::detail::sync::waiter::stop_request);
+        const no_unwind here;
         EXPECT_EQ(l.wait(), wait_result::stopped);
     }));
     many.join();

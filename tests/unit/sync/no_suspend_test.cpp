@@ -63,7 +63,7 @@ TEST(NoSuspendDeathTest, AWaitInsideAborts) {
         {
             event e;
             const no_suspend here;
-            e.wait_for(1us);
+            static_cast<void>(e.wait_for(1us));
         },
         "a wait inside a no_suspend scope");
 }
@@ -95,7 +95,7 @@ TEST(NoSuspendDeathTest, ScopesNest) {
             event e;
             const no_suspend outer;
             { const no_suspend inner; }
-            e.wait_for(1us);
+            static_cast<void>(e.wait_for(1us));
         },
         "a wait inside a no_suspend scope");
 }

@@ -156,6 +156,7 @@ TYPED_TEST(Semaphore, AnInterruptEndsAnAcquire) {
         interrupt(verge::detail::sync::current());
         EXPECT_EQ(s.acquire_for(1h), wait_result::interrupted) << "also one that came before";
         verge::detail::sync::current().request(verge::detail::sync::waiter::stop_request);
+        const no_unwind here;
         EXPECT_EQ(s.acquire(), wait_result::stopped);
         s.release();
         EXPECT_EQ(s.acquire(), wait_result::notified) << "what needs no wait is not ended";

@@ -14,6 +14,7 @@
 #include <verge/base/clock.hpp>
 #include <verge/fibers/scheduler.hpp>
 #include <verge/fibers/this_fiber.hpp>
+#include <verge/sync/cancellation.hpp>
 #include <verge/sync/detail/waiter.hpp>
 #include <verge/sync/wait.hpp>
 

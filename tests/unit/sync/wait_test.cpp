@@ -166,6 +166,7 @@ TEST(Wait, AStopEndsAllWaits) {
     scheduler fibers(workers(1));
     const word_type word{0};
     fiber<> f = fibers.spawn([&] {
+        const no_unwind here;
         EXPECT_EQ(wait(word, 0), wait_result::stopped);
         EXPECT_EQ(wait(word, 0), wait_result::stopped);
         EXPECT_EQ(wait(word, 0, now() + 1h), wait_result::stopped);

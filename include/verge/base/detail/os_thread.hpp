@@ -4,8 +4,10 @@
 //     os_thread thread(&pool_main, this, {.name = "pool/0"});
 //     thread.join();
 //
-// Every thread of the library is started here, with all signals blocked: signals are delivered to
-// the threads of the program.
+// Every thread of the library is started here, with signals blocked: they are
+// delivered to the threads of the program.  Those that a thread causes itself (SEGV, BUS, FPE, ILL,
+// TRAP, SYS, ABRT) and PROF are not blocked: crash handlers and profilers work in callbacks, fibers
+// and pools.
 //
 // thread_mutex and thread_condition do what std::mutex and std::condition_variable do, through the
 // kernel seam (kernel.hpp), and clang's analysis knows the mutex.  They block the thread: code that

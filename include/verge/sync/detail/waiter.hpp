@@ -18,10 +18,12 @@
 #include <verge/base/detail/assert.hpp>
 #include <verge/base/parker.hpp>
 #include <verge/sync/detail/park_cell.hpp>
+#include <verge/sync/forced_unwind.hpp>
 #include <verge/sync/wait_kind.hpp>
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 
 namespace verge::detail::sync {
 
@@ -55,6 +57,49 @@ public:
         interruptible_ = interruptible;
         return cell_.begin();
     }
+
+    // ---- stops and deadlines: docs/design/cancellation.md.  All by the owner.
+
+    /// What is in force for the owner's waits.
+    struct context {
+        time_point deadline = never;
+        std::uint8_t shields = 0;    // depth of shields: stops do not count
+        std::uint8_t no_unwind = 0;  // depth of no_unwind scopes: waits return instead
+        std::uint8_t uncaught = 0;   // exceptions under way when the innermost scope began
+    };
+    [[nodiscard]] const context& in_force() const noexcept { return context_; }
+    void put_in_force(const context& c) noexcept { context_ = c; }
+    void forbid_unwinding() noexcept { ++context_.no_unwind; }
+    void allow_unwinding() noexcept { --context_.no_unwind; }
+
+    /// What ends a wait that begins now, besides its own condition.
+    struct wait_limit {
+        time_point until;           // the earlier of its own deadline and the one in force
+        bool by_context = false;    // it is the one in force
+        bool interruptible = true;  // requests end it
+    };
+    [[nodiscard]] wait_limit limit_of_wait(time_point own) const noexcept {
+        wait_limit limit{.until = own};
+        if (context_.deadline < own && may_unwind()) {
+            limit.until = context_.deadline;
+            limit.by_context = true;
+        }
+        if ((requests() & stop_request) != 0 && !stop_in_force()) limit.interruptible = false;
+        return limit;
+    }
+
+    /// Whether a stop was requested that ends waits: not in a shield, nor in a destructor that runs
+    /// because of an exception.
+    [[nodiscard]] bool stop_in_force() const noexcept {
+        return (requests() & stop_request) != 0 && context_.shields == 0 && may_unwind();
+    }
+
+    /// Throws forced_unwind; returns only in a no_unwind scope.  Precondition: a stop is in force,
+    /// or the deadline in force has passed.
+    void unwind();
+
+    /// An unwinding has come to its end, as it should.
+    void end_unwinding() noexcept { unwinds_ = 0; }
 
     /// Scopes in which the owner must not suspend (no_suspend.hpp).  By the owner.
     void forbid_suspension() noexcept { ++no_suspend_; }
@@ -112,8 +157,15 @@ protected:
         : operations_(&operations) {}
     ~waiter() = default;
 
-    bool interruptible_ = false;           // the wait; written by the owner, read by commit()
-    std::uint8_t no_suspend_ = 0;          // depth of no_suspend scopes; written by the owner
+    // Not out of a destructor that runs because of an exception: that would end the program.
+    [[nodiscard]] bool may_unwind() const noexcept {
+        return context_.no_unwind != 0 || std::uncaught_exceptions() == context_.uncaught;
+    }
+
+    context context_;              // written by the owner; before its first run, by its maker
+    std::uint16_t unwinds_ = 0;    // thrown since the last that came to its end
+    bool interruptible_ = false;   // the wait; written by the owner, read by commit()
+    std::uint8_t no_suspend_ = 0;  // depth of no_suspend scopes; written by the owner
     const waiter_operations* operations_;  // changed only while no other thread knows the waiter
     park_cell cell_;
 };
