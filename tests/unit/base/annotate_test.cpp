@@ -16,18 +16,24 @@
 #pragma GCC diagnostic pop
 #endif
 
+// Null where the sanitizer's run-time library is not linked in.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+extern "C" {
+[[gnu::weak]] void __asan_init();
+[[gnu::weak]] void __tsan_init();
+}
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
+
 namespace verge::detail {
 namespace {
 
 alignas(8) char region[64];
 
 TEST(Annotate, KnowsItsSanitizers) {
-#if defined(__SANITIZE_ADDRESS__)
-    EXPECT_TRUE(has_asan);
-#elif defined(__SANITIZE_THREAD__)
-    EXPECT_TRUE(has_tsan);
-#endif
-    EXPECT_FALSE(has_asan && has_tsan);
+    EXPECT_EQ(has_asan, &__asan_init != nullptr);
+    EXPECT_EQ(has_tsan, &__tsan_init != nullptr);
+    EXPECT_EQ(has_asan, VERGE_HAS_ASAN == 1);
+    EXPECT_EQ(has_tsan, VERGE_HAS_TSAN == 1);
 }
 
 TEST(Annotate, UnpoisonedMemoryCanBeUsedAgain) {
@@ -45,8 +51,7 @@ TEST(Annotate, ACallOfAHookChangesNoByte) {
     happens_before(region);
     happens_after(region);
     unpoison(region, sizeof region);
-    // Under valgrind the bytes count as undefined now: they are the same, but may not be tested.
-    if (asks_valgrind) return;
+    unpoison_kept(region, sizeof region);  // to valgrind they were undefined, and not to be tested
     for (std::size_t i = 0; i < sizeof region; ++i)
         EXPECT_EQ(region[i], static_cast<char>(i));
 }

@@ -3,6 +3,7 @@
 #include <verge/io/detail/thread_cache.hpp>
 
 #include <cstring>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
@@ -63,13 +64,25 @@ TEST(ThreadCache, WhatOneThreadFreesAnotherOneGets) {
     EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), blocks.size());
     deallocate(blocks);
 }
-#endif
 
+// Each one is asked of operator new, also when one of its size has just been freed.
 TEST(ThreadCache, LargeBlocksAreNotKept) {
-    void* const block = allocate_cached(100'000);
-    std::memset(block, 0xAB, 100'000);
-    deallocate_cached(block, 100'000);
+    constexpr std::size_t large = 100'000;
+    void* const block = allocate_cached(large);
+    std::memset(block, 0xAB, large);
+    deallocate_cached(block, large);
+    void* again = nullptr;
+    {
+        const failing_new next(1);
+        try {
+            again = allocate_cached(large);
+        } catch (const std::bad_alloc&) {
+        }
+    }
+    EXPECT_EQ(again, nullptr) << "operator new was not asked";
+    deallocate_cached(again, large);
 }
+#endif
 
 }  // namespace
 }  // namespace verge::detail::io
