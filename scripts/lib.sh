@@ -6,6 +6,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 ! command -v ccache >/dev/null || export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 
 passed=0 failed=0 skipped=0   # tests, over all presets so far
+skips=''                      # a line for each that was skipped: preset, name, reason
 
 # step HEADING: prints it with the seconds since the script began.
 step() { printf '\n== [%4d s] %s\n' "$SECONDS" "$*"; }
@@ -40,14 +41,35 @@ build() {
 
 # add_results PRESET: counts the tests of its last run; fails if any failed or none ran.
 add_results() {
-    local file=build/$1/test-results.xml tests failures disabled skips
+    local file=build/$1/test-results.xml tests failures disabled not_run reasons
     [ -f "$file" ] || { echo "$1: no tests ran" >&2; return 1; }
     field() { sed -n "/<testsuite/,/>/s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$file" | head -n 1; }
-    tests=$(field tests) failures=$(field failures) disabled=$(field disabled) skips=$(field skipped)
-    passed=$((passed + tests - failures - disabled - skips))
+    tests=$(field tests) failures=$(field failures) disabled=$(field disabled) not_run=$(field skipped)
+    passed=$((passed + tests - failures - disabled - not_run))
     failed=$((failed + failures))
-    skipped=$((skipped + disabled + skips))
-    [ "$failures" = 0 ] && [ $((tests - disabled - skips)) -gt 0 ]
+    skipped=$((skipped + disabled + not_run))
+    reasons=$(skips_of "$1")
+    skips+=${reasons:+$reasons$'\n'}
+    [ "$failures" = 0 ] && [ $((tests - disabled - not_run)) -gt 0 ]
+}
+
+# skips_of PRESET: prints a line for each test of its last run that was skipped.  The reason is what
+# the test printed: after "Skipped" (gtest), or after "skipped: " (scripts).
+skips_of() {
+    awk -v preset="$1" '
+        function plain(text) {
+            gsub(/&lt;/, "<", text); gsub(/&gt;/, ">", text); gsub(/&quot;/, "\"", text)
+            gsub(/&apos;/, "\047", text); gsub(/&amp;/, "\\&", text)
+            return text
+        }
+        /<testcase / { name = $0; sub(/.* name="/, "", name); sub(/".*/, "", name); is_skipped = is_next = 0; reason = "" }
+        /<skipped/ { is_skipped = 1 }
+        is_next { reason = $0; is_next = 0 }
+        /: Skipped$/ && reason == "" { is_next = 1 }
+        /skipped: / && reason == "" { reason = $0; sub(/.*skipped: /, "", reason) }
+        /<\/testcase>/ && is_skipped {
+            printf "  %s: %s: %s\n", preset, plain(name), reason == "" ? "no reason given" : plain(reason)
+        }' "build/$1/test-results.xml"
 }
 
 # run_tests PRESET [CTEST ARGUMENT...]: runs and counts them.  Where nobody watches, a test that
@@ -63,9 +85,9 @@ run_tests() {
     return "$status"
 }
 
-# Ends a script's output: how many tests ran, alone on a line.
+# Ends a script's output: which tests were skipped, and why; how many ran, alone on a line.
 print_results() {
     echo
-    [ "$skipped" = 0 ] || echo "$skipped skipped"
+    [ "$skipped" = 0 ] || printf '%d skipped:\n%s' "$skipped" "$skips"
     echo "$passed passed, $failed failed"
 }

@@ -6,14 +6,19 @@
 //     }                                       // and from here on none fails
 //
 // It replaces operator new for the whole program.  So one file of a program includes it as it is;
-// the others first define VERGE_FAILING_NEW_ELSEWHERE.  clang's TSan and valgrind have an operator
-// new that cannot be replaced: a test that needs a failure skips itself if !failing_new::works().
+// the others first define VERGE_FAILING_NEW_ELSEWHERE.  A test that uses it stands in
+// #if VERGE_CAN_REFUSE_MEMORY, support/build.hpp.  Valgrind's operator new cannot be replaced
+// either: tests/valgrind runs no such test.
 
 #pragma once
+
+#include "support/build.hpp"
 
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+
+#if VERGE_CAN_REFUSE_MEMORY
 
 namespace verge {
 
@@ -26,14 +31,6 @@ public:
 
     // Whether it has failed.
     [[nodiscard]] bool struck() const { return countdown() == 0; }
-
-    // Whether this program can be made to fail at all.
-    [[nodiscard]] static bool works() {
-        const failing_new next(1);
-        void* const memory = ::operator new(1, std::nothrow);
-        ::operator delete(memory);
-        return memory == nullptr;
-    }
 
     // For the operators below.
     static void* allocate(std::size_t size) noexcept {
@@ -50,12 +47,6 @@ private:
 };
 
 }  // namespace verge
-
-#if defined(__clang__) && defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define VERGE_FAILING_NEW_ELSEWHERE
-#endif
-#endif
 
 #ifndef VERGE_FAILING_NEW_ELSEWHERE
 
@@ -118,3 +109,5 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
 }
 
 #endif  // VERGE_FAILING_NEW_ELSEWHERE
+
+#endif  // VERGE_CAN_REFUSE_MEMORY

@@ -1,3 +1,4 @@
+#include "support/in_child.hpp"
 #include <verge/base/detail/fork_guard.hpp>
 
 #include <optional>
@@ -10,16 +11,6 @@
 
 namespace verge::detail {
 namespace {
-
-// What f returns in a forked child, or -1 if the child dies.
-template <class F>
-int in_child(F&& f) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(f());
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 TEST(ForkGuard, KnowsTheProcessThatMadeIt) {
     const fork_guard guard;

@@ -1,17 +1,16 @@
+#include "support/eventually.hpp"
+#include <verge/base/detail/kernel.hpp>
 #include <verge/base/detail/spin_lock.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <fstream>
-#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include <sys/syscall.h>
-#include <sys/types.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -121,74 +120,61 @@ TEST(SpinLock, ScopeHoldsItToItsEnd) {
     EXPECT_TRUE(another_thread_gets(lock));
 }
 
-std::chrono::nanoseconds cpu_time_of_this_thread() {
-    timespec spent{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
-    return std::chrono::seconds(spent.tv_sec) + std::chrono::nanoseconds(spent.tv_nsec);
-}
-
-// How often a thread of this process went to sleep.  Being preempted and yielding do not count.
-long sleeps_of(pid_t thread) {
-    std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
-    const std::string field = "voluntary_ctxt_switches:";
-    for (std::string line; std::getline(status, line);) {
-        if (line.starts_with(field)) return std::stol(line.substr(field.size()));
-    }
-    return -1;
-}
-
-// Holds the lock for long, since that is what it is about: for 50 ms, and until the waiter has
-// slept some times, which on a busy machine may take longer.
-TEST(SpinLock, AWaiterGivesWayToTheKernel) {
-    using clock = std::chrono::steady_clock;
+// The yields and naps of a waiter.  Frees the lock at the tenth nap, or if there is none.
+struct naps_and_yields : kernel {
     spin_lock lock;
-    std::atomic<pid_t> waiter_thread{0};
-    std::chrono::nanoseconds spent{};
-    clock::time_point entered;
+    int yields = 0;
+    std::vector<std::chrono::nanoseconds> naps;
 
-    lock.lock();
-    const auto locked = clock::now();
-    std::thread waiter([&] {
-        const auto before = cpu_time_of_this_thread();
-        waiter_thread.store(static_cast<pid_t>(::syscall(SYS_gettid)));
-        const lock_scope hold(lock);
-        entered = clock::now();
-        spent = cpu_time_of_this_thread() - before;
-    });
-    while (waiter_thread.load() == 0) {
-        std::this_thread::yield();
+    int sched_yield() noexcept override {
+        EXPECT_TRUE(naps.empty()) << "it yields, and then it sleeps";
+        if (++yields == 10'000) release();
+        return 0;
     }
-    const long before = sleeps_of(waiter_thread.load());
-    EXPECT_GE(before, 0);
-    long sleeps = 0;
-    do {
-        std::this_thread::sleep_for(50ms);
-        sleeps = sleeps_of(waiter_thread.load()) - before;
-    } while (sleeps < 10 && clock::now() - locked < 40s);
-    const auto released = clock::now();
-    lock.unlock();
-    waiter.join();
+    int clock_nanosleep(clockid_t, int, const timespec* time, timespec*) noexcept override {
+        naps.push_back(std::chrono::seconds(time->tv_sec) +
+                       std::chrono::nanoseconds(time->tv_nsec));
+        if (naps.size() == 10) release();
+        return 0;
+    }
+    void release() VERGE_NO_THREAD_SAFETY_ANALYSIS { lock.unlock(); }
+};
 
-    EXPECT_GE(sleeps, 10) << "it sleeps";
-    EXPECT_LT(spent, (released - locked) / 2) << "and does not burn the time of the holder";
-    EXPECT_GE(entered, released) << "it waited";
+TEST(SpinLock, AWaiterGivesWayToTheKernel) {
+    naps_and_yields seen;
+    const replaced_kernel scope(seen);
+    static_cast<void>(seen.lock.try_lock());
+    {
+        const lock_scope waits(seen.lock);
+        ASSERT_EQ(seen.naps.size(), 10U);
+    }
+    EXPECT_GT(seen.yields, 0);
+    EXPECT_TRUE(std::is_sorted(seen.naps.begin(), seen.naps.end()));
+    EXPECT_LT(seen.naps.front(), 1ms);
+    EXPECT_EQ(seen.naps.back(), 1ms);
 }
 
-// A waiter that sleeps is not woken: it looks again by itself, also after many rounds.
+// Counts the threads that have slept.
+struct counts_sleepers : kernel {
+    std::atomic<int> sleepers{0};
+    int clock_nanosleep(clockid_t clock, int flags, const timespec* time,
+                        timespec* left) noexcept override {
+        static thread_local bool counted = false;
+        if (!std::exchange(counted, true)) ++sleepers;
+        return kernel::clock_nanosleep(clock, flags, time, left);
+    }
+};
+
+// A waiter that sleeps is not woken: it looks again by itself.
 TEST(SpinLock, ManyWaitersAllGetThroughAfterALongHold) {
+    counts_sleepers seen;
+    const replaced_kernel scope(seen);
     guarded_counter counter;
-    std::atomic<int> waiting{0};
     counter.lock.lock();
     std::vector<std::thread> waiters;
-    for (int i = 0; i < thread_count; ++i) {
-        waiters.emplace_back([&] {
-            waiting.fetch_add(1);
-            counter.count();
-        });
-    }
-    while (waiting.load() != thread_count)
-        std::this_thread::yield();
-    std::this_thread::sleep_for(5ms);
+    for (int i = 0; i < thread_count; ++i)
+        waiters.emplace_back([&] { counter.count(); });
+    EXPECT_TRUE(eventually([&] { return seen.sleepers == thread_count; }));
     EXPECT_EQ(counter.value, 0);
     counter.lock.unlock();
     for (std::thread& t : waiters)

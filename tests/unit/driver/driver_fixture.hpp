@@ -1,10 +1,9 @@
 // unit/driver/driver_fixture.hpp -- what the tests of timer services and timer threads share.
-//
-// Nothing here sleeps for a while and hopes: who waits, waits for a condition, with a limit so
-// generous that only a hang reaches it.
 
 #pragma once
 
+#include "support/eventually.hpp"
+#include "support/in_child.hpp"
 #include <verge/base/clock.hpp>
 #include <verge/base/detail/annotate.hpp>
 #include <verge/base/timer_id.hpp>
@@ -35,7 +34,6 @@ namespace verge {
 using namespace std::chrono_literals;
 
 inline constexpr bool has_sanitizer = detail::has_asan || detail::has_tsan;
-inline constexpr duration patience = 50s;
 
 constexpr time_point at(duration since_start) {
     return time_point(since_start);
@@ -53,17 +51,6 @@ inline std::ostream& operator<<(std::ostream& out, cancel_result result) {
 inline std::ostream& operator<<(std::ostream& out, reschedule_result result) {
     constexpr const char* names[] = {"pending", "running", "gone"};
     return out << names[static_cast<std::size_t>(result)];
-}
-
-// Whether the condition comes true.
-template <class Condition>
-bool eventually(Condition&& condition) {
-    const time_point limit = now() + patience;
-    while (!condition()) {
-        if (now() > limit) return false;
-        std::this_thread::sleep_for(50us);
-    }
-    return true;
 }
 
 // Something that happens once.
@@ -215,20 +202,6 @@ inline std::size_t resident_bytes() {
     const int read = std::fscanf(file, "%zu %zu", &total, &resident);
     std::fclose(file);
     return read == 2 ? resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) : 0;
-}
-
-// Runs a function in a forked child: what it returns, or -1 if the child dies or hangs.
-template <class F>
-int in_child(F&& f) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::alarm(40);  // a hang ends as a death
-        ::_exit(f());
-    }
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0) {
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace verge

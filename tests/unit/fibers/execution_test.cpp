@@ -1,3 +1,4 @@
+#include "support/build.hpp"
 #include <verge/base/detail/annotate.hpp>
 #include <verge/fibers/detail/execution.hpp>
 
@@ -96,10 +97,11 @@ void on_another_thread(const std::function<void()>& f) {
     std::thread(f).join();
 }
 
+#if !VERGE_HAS_SANITIZER
 TEST(Execution, IsThreeWordsWithoutSanitizers) {
-    if (verge::detail::has_asan || verge::detail::has_tsan) GTEST_SKIP() << "sanitized";
     EXPECT_EQ(sizeof(execution), 3 * sizeof(void*));
 }
+#endif
 
 TEST(Execution, GoesThereAndBack) {
     std::vector<int> seen;
@@ -369,7 +371,8 @@ TEST(Execution, KeepsTheFloatingPointRegistersThatAFunctionMust) {
 }
 #endif
 
-#ifdef VERGE_HAS_BOOST_CONTEXT
+// The sanitizers are not told of Boost's switches.
+#if defined(VERGE_HAS_BOOST_CONTEXT) && !VERGE_HAS_SANITIZER
 namespace fcontext = boost::context::detail;
 
 struct boost_fiber {
@@ -390,9 +393,6 @@ struct boost_fiber {
 }
 
 TEST(Execution, KeepsRegistersAsBoostContextDoes) {
-    if (verge::detail::has_asan || verge::detail::has_tsan) {
-        GTEST_SKIP() << "sanitizers are not told of Boost's switches here";
-    }
     std::mt19937_64 random(7);
     std::vector<std::uint64_t> seeds(16);
     for (auto& s : seeds)
@@ -570,8 +570,8 @@ TEST(Execution, MovesBetweenThreadsOften) {
 
 // ---- sanitizers see inside ---------------------------------------------------------------------
 
+#if VERGE_HAS_ASAN
 TEST(ExecutionDeathTest, AsanFindsAnOverflowOnAFibersStack) {
-    if (!verge::detail::has_asan) GTEST_SKIP() << "ASan is not compiled in";
     const auto run = [] {
         coroutine c([](coroutine& self) {
             std::array<char, 16> small{};
@@ -584,6 +584,7 @@ TEST(ExecutionDeathTest, AsanFindsAnOverflowOnAFibersStack) {
     };
     EXPECT_DEATH(run(), "stack-buffer-overflow");
 }
+#endif
 
 // More in sequence than TSan has room for at once.
 TEST(Execution, GivesItsToolsContextBackWhenItIsOver) {

@@ -1,4 +1,5 @@
 // blocking(), parallel_for() and execution_queue: thin uses of fibers.
+#include "support/eventually.hpp"
 #include <verge/fibers/blocking.hpp>
 #include <verge/fibers/execution_queue.hpp>
 #include <verge/fibers/parallel_for.hpp>
@@ -48,9 +49,10 @@ TEST(Blocking, RunsOnAnotherThreadThanTheWorker) {
 TEST(Blocking, TheWorkerGoesOn) {
     scheduler s({.max_workers = 1});
     std::promise<void> other_ran;
-    auto blocked = s.spawn([&] { blocking([&] { other_ran.get_future().wait(); }); });
+    std::future<void> ran = other_ran.get_future();
+    auto blocked = s.spawn([&] { return blocking([&] { return ran.wait_for(verge::patience); }); });
     auto other = s.spawn([&] { other_ran.set_value(); });
-    blocked.join();
+    EXPECT_EQ(blocked.join(), std::future_status::ready);
     other.join();
 }
 
@@ -61,18 +63,25 @@ TEST(Blocking, ManyCallsBlockAtOnce) {
     std::promise<void> all_there;
     std::shared_future<void> go = all_there.get_future().share();
     std::atomic<int> there{0};
+    std::atomic<int> alone{0};  // waited in vain
+    std::atomic<bool> gone{false};
+    const auto all_go = [&] {
+        if (!gone.exchange(true)) all_there.set_value();
+    };
     std::vector<fiber<>> fibers;
     for (int i = 0; i < calls; ++i) {
         fibers.push_back(s.spawn([&] {
             blocking([&] {
-                if (there.fetch_add(1) + 1 == calls) all_there.set_value();
-                go.wait();
+                if (there.fetch_add(1) + 1 == calls) all_go();
+                if (go.wait_for(verge::patience) == std::future_status::ready) return;
+                ++alone;
+                all_go();
             });
         }));
     }
     for (auto& each : fibers)
         each.join();
-    EXPECT_EQ(there.load(), calls);
+    EXPECT_EQ(alone.load(), 0);
 }
 
 TEST(ParallelFor, VisitsEachIndexOnce) {

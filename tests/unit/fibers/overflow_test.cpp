@@ -1,4 +1,3 @@
-#include <verge/base/detail/annotate.hpp>
 #include <verge/fibers/scheduler.hpp>
 
 #include <cstddef>
@@ -22,12 +21,7 @@ void overflow(bool named) {
 
 class OverflowDeathTest : public testing::Test {
 protected:
-    void SetUp() override {
-        if (verge::detail::has_asan || verge::detail::has_tsan) {
-            GTEST_SKIP() << "the sanitizers have handlers of their own";
-        }
-        GTEST_FLAG_SET(death_test_style, "threadsafe");
-    }
+    void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
 TEST_F(OverflowDeathTest, NamesTheFiberIfAsked) {

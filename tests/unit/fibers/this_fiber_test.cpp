@@ -218,14 +218,26 @@ TEST(ThisFiber, ALocalMayNeedAnother) {
     fibers.spawn([&] { EXPECT_EQ(outer->text, &*name_of_it()); }).join();
 }
 
-struct late_comer {
-    ~late_comer() { *name_of_it() = std::string(100, 'l'); }
+std::atomic<int> late_ones_made{0};
+std::atomic<int> late_ones_alive{0};
+struct late_one {
+    late_one() : alive(late_ones_alive) { ++late_ones_made; }
+    counted alive;
+};
+const fiber_local<late_one>& made_late() {
+    static const fiber_local<late_one> one;
+    return one;
+}
+struct ends_with_a_late_one {
+    ~ends_with_a_late_one() { static_cast<void>(*made_late()); }
 };
 
 TEST(ThisFiber, ALocalMadeByADestructorIsDestroyedToo) {
-    scheduler fibers(workers(1));  // a leak, for ASan
-    const fiber_local<late_comer> first;
+    scheduler fibers(workers(1));
+    const fiber_local<ends_with_a_late_one> first;
     fibers.spawn([&] { static_cast<void>(*first); }).join();
+    EXPECT_EQ(late_ones_made, 1);
+    EXPECT_EQ(late_ones_alive, 0);
 }
 
 TEST(ThisFiber, HasAName) {

@@ -1,5 +1,3 @@
-#define VERGE_FAILING_NEW_ELSEWHERE  // in failing_new_test.cpp
-#include "support/failing_new.hpp"
 #include "unit/io/io_fixture.hpp"
 #include <verge/io/as_tuple.hpp>
 #include <verge/io/cancel_after.hpp>

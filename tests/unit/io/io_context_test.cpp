@@ -157,10 +157,17 @@ TEST_P(IoContext, RunForEndsInTime) {
 }
 
 TEST_P(IoContext, RunForEndsAlsoIfThereIsAlwaysWork) {
-    std::function<void()> again = [&] { post(io, [&] { again(); }); };
+    const time_point limit = now() + patience;
+    bool gave_up = false;
+    std::function<void()> again = [&] {
+        gave_up = now() > limit;
+        if (!gave_up) post(io, [&] { again(); });
+    };
     post(io, again);
     while (io.run_for(1ms) == 0) {  // it was over before the first of them
     }
+    EXPECT_FALSE(gave_up);
+    EXPECT_FALSE(io.stopped());
 }
 
 TEST_P(IoContext, PollDoesNotWait) {
@@ -251,8 +258,8 @@ TEST_P(IoContext, AnAssociatedAllocatorIsUsedAndBalanced) {
     EXPECT_EQ(count.live, 0);
 }
 
+#if VERGE_CAN_REFUSE_MEMORY
 TEST_P(IoContext, ASteadyStateAllocatesNothing) {
-    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
     int left = 1000;
     std::function<void()> again = [&] {
         if (--left > 0) post(io, [&] { again(); });
@@ -267,6 +274,7 @@ TEST_P(IoContext, ASteadyStateAllocatesNothing) {
     EXPECT_EQ(left, 0);
     EXPECT_FALSE(next.struck());
 }
+#endif
 
 TEST_P(IoContext, ContextsMayBeMadeWithAnAllocator) {
     allocation_count count;

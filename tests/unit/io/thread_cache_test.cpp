@@ -3,6 +3,7 @@
 #include <verge/io/detail/thread_cache.hpp>
 
 #include <cstring>
+#include <new>
 #include <set>
 #include <thread>
 #include <vector>
@@ -46,8 +47,8 @@ TEST(ThreadCache, NoBlockIsGivenOutTwice) {
     }
 }
 
+#if VERGE_CAN_REFUSE_MEMORY
 TEST(ThreadCache, WhatOneThreadFreesAnotherOneGets) {
-    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
     // This one allocates, the other one frees, until there is enough on the way.
     std::vector<void*> blocks = allocate(1000);
     std::thread([&] { deallocate(blocks); }).join();
@@ -64,11 +65,24 @@ TEST(ThreadCache, WhatOneThreadFreesAnotherOneGets) {
     deallocate(blocks);
 }
 
+// Each one is asked of operator new, also when one of its size has just been freed.
 TEST(ThreadCache, LargeBlocksAreNotKept) {
-    void* const block = allocate_cached(100'000);
-    std::memset(block, 0xAB, 100'000);
-    deallocate_cached(block, 100'000);
+    constexpr std::size_t large = 100'000;
+    void* const block = allocate_cached(large);
+    std::memset(block, 0xAB, large);
+    deallocate_cached(block, large);
+    void* again = nullptr;
+    {
+        const failing_new next(1);
+        try {
+            again = allocate_cached(large);
+        } catch (const std::bad_alloc&) {
+        }
+    }
+    EXPECT_EQ(again, nullptr) << "operator new was not asked";
+    deallocate_cached(again, large);
 }
+#endif
 
 }  // namespace
 }  // namespace verge::detail::io

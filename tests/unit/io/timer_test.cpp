@@ -102,14 +102,14 @@ TYPED_TEST(Timers, CancelOneLeavesTheOthers) {
 }
 
 TYPED_TEST(Timers, AWaitThatHasExpiredIsNotCancelled) {
-    TypeParam timer(this->io, 0ms);
-    TypeParam other(this->io, 0ms);
+    // Both have expired when the loop first looks.
+    TypeParam other(this->io, -2ms);
+    TypeParam timer(this->io, -1ms);
     other.async_wait([&](std::error_code) {
-        // Both have expired: this one's handler is to run already.
-        EXPECT_EQ(timer.cancel(), 0U);
+        EXPECT_EQ(this->log, "") << "it is the first";
+        EXPECT_EQ(timer.cancel(), 0U) << "its handler is to run already";
     });
     timer.async_wait(this->note('a'));
-    std::this_thread::sleep_until(now() + 10us);
     EXPECT_EQ(this->io.run(), 2U);
     EXPECT_EQ(this->log, "a");
 }
@@ -455,8 +455,8 @@ TEST(Timer, SlackIsNeverEarlyAndLetsTimersMeet) {
     EXPECT_LT(io.loop().use_reactor().stats().waits - before, 20U);
 }
 
+#if VERGE_CAN_REFUSE_MEMORY
 TEST(Timer, ASteadyStateAllocatesNothing) {
-    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
     io_context io(1);
     loop_steady_timer timer(io);
     int left = 200;
@@ -476,6 +476,7 @@ TEST(Timer, ASteadyStateAllocatesNothing) {
     EXPECT_EQ(left, 0);
     EXPECT_FALSE(next.struck());
 }
+#endif
 
 TEST(Timer, ACancelledWaitLeavesItsSlotForTheNext) {
     io_context io(1);
@@ -571,7 +572,7 @@ TEST(Timer, ANewDateCountsAtOnce) {
     system_timer timer(io, 1ms);
     bool fired = false;
     timer.async_wait([&](std::error_code error) { fired = !error; });
-    std::this_thread::sleep_until(now() + 2ms);
+    ASSERT_TRUE(eventually([&] { return system_timer::clock_type::now() > timer.expiry(); }));
     EXPECT_EQ(io.poll(), 0U);  // the date has come, but nobody has said so
     dated.set_the_date();
     EXPECT_EQ(io.run(), 1U);
@@ -638,8 +639,8 @@ TEST(Timer, ASecondQueueOfAClockThatGoesAtOnceDoesNoHarm) {
     EXPECT_EQ(fired, 2);
 }
 
+#if VERGE_CAN_REFUSE_MEMORY
 TEST(Timer, MemoryRefusedBeginsNoWaitOfAUsersClock) {
-    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
     game_clock::current = {};
     int refused = 0;
     for (bool begun = false; !begun; ++refused) {
@@ -660,6 +661,7 @@ TEST(Timer, MemoryRefusedBeginsNoWaitOfAUsersClock) {
     }
     EXPECT_GE(refused, 3) << "the operation, the map, the alarm";
 }
+#endif
 
 TEST(Timer, AUsersClockDecides) {
     game_clock::current = {};

@@ -481,10 +481,21 @@ TEST(Cancellation, ASlotHoldsOneHandler) {
     EXPECT_EQ(calls, 10);
 }
 
+// The slot keeps what it tells, and that keeps the inner handler.
 TEST(Cancellation, AStateMayEndBeforeItsSlot) {
     cancellation_signal outer;
-    { const cancellation_state state(outer.slot()); }
+    cancellation_type seen = cancellation_type::none;
+    std::atomic<int> alive = 0;
+    {
+        const cancellation_state state(outer.slot());
+        state.slot().assign(
+            [&, c = std::make_shared<counted>(alive)](cancellation_type type) { seen = type; });
+    }
     outer.emit(cancellation_type::terminal);
+    EXPECT_EQ(seen, cancellation_type::terminal);
+    EXPECT_EQ(alive, 1);
+    outer.slot().clear();
+    EXPECT_EQ(alive, 0);
 }
 
 TEST(Cancellation, AStateHasAFilterEachWay) {
@@ -517,14 +528,23 @@ TEST(Cancellation, AStateFiltersAndRemembers) {
 }
 
 TEST(Cancellation, ASignalMayEndBeforeTheOperation) {
-    io_context io;
-    steady_timer timer(io, 1h);
+    int calls = 0;
+    std::atomic<int> alive = 0;
     {
-        cancellation_signal signal;
-        timer.async_wait(bind_cancellation_slot(signal.slot(), detached));
+        io_context io;
+        steady_timer timer(io, 1h);
+        {
+            cancellation_signal signal;
+            timer.async_wait(bind_cancellation_slot(
+                signal.slot(),
+                [&, c = std::make_shared<counted>(alive)](std::error_code) { ++calls; }));
+        }
+        EXPECT_EQ(alive, 1) << "the operation goes on";
+        // The handler would clear a slot that is gone: a handler outlives its signal nowhere but
+        // here, at the end of the context, which does not call it.
     }
-    // The handler would clear a slot that is gone: a handler outlives its signal nowhere but here,
-    // at the end of the context, which does not call it.
+    EXPECT_EQ(alive, 0);
+    EXPECT_EQ(calls, 0);
 }
 
 TEST(Error, CodesAreThoseOfTheSystem) {

@@ -276,9 +276,8 @@ TYPED_TEST(ConditionVariable, AnInterruptTakesNoNotifyWithIt) {
         many.start_waiting(changed, 2, waits);
         many.start([&] { changed.notify_one(); });
         interrupt(first);
-        while (notified.load() == 0)
-            TypeParam::yield();
-        changed.notify_one();  // for the second, if the first was notified
+        EXPECT_TRUE(eventually([&] { return notified.load() > 0; }));
+        changed.notify_all();  // for the second, if the first was notified
         many.join();
     }
 }
@@ -320,7 +319,7 @@ TYPED_TEST(ConditionVariable, MayBeUsedWithOneMutexAfterAnother) {
 TYPED_TEST(ConditionVariable, MayBeDestroyedOnceAllAreNotified) {
     for (int i = 0; i < 100; ++i) {
         mutex m;
-        auto* const changed = new condition_variable;
+        mortal<condition_variable> changed;
         int waiting = 0;
         bool go = false;
         team<TypeParam> many;
@@ -338,7 +337,9 @@ TYPED_TEST(ConditionVariable, MayBeDestroyedOnceAllAreNotified) {
             go = all;
         }
         changed->notify_all();
-        delete changed;
+        changed.destroy();
+        many.join();
+        EXPECT_TRUE(changed.untouched());
     }
 }
 

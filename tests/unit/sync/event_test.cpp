@@ -110,14 +110,16 @@ void expect_interrupt_ends_a_wait() {
 template <class Runner, class T>
 void expect_may_be_destroyed_by_a_waiter() {
     for (int i = 0; i < 100; ++i) {
-        auto* const e = new T;
+        mortal<T> e;
         team<Runner> many;
         many.start([&] {
             EXPECT_EQ(e->wait(), wait_result::notified);
-            delete e;
+            e.destroy();
         });
         if (i % 2 == 0) team<Runner>::wait_for_waiters(word_of(*e), 1);
         e->set();
+        many.join();
+        EXPECT_TRUE(e.untouched());
     }
 }
 

@@ -88,14 +88,16 @@ TYPED_TEST(Latch, AnInterruptEndsAWait) {
 
 TYPED_TEST(Latch, MayBeDestroyedByAWaiter) {
     for (int i = 0; i < 100; ++i) {
-        auto* const l = new latch(1);
+        mortal<latch> l(1U);
         team<TypeParam> many;
         many.start([&] {
             EXPECT_EQ(l->wait(), wait_result::notified);
-            delete l;
+            l.destroy();
         });
         if (i % 2 == 0) team<TypeParam>::wait_for_waiters(word_of(*l), 1);
         l->count_down();
+        many.join();
+        EXPECT_TRUE(l.untouched());
     }
 }
 

@@ -168,16 +168,18 @@ TYPED_TEST(Mutex, AnInterruptDoesNotEndALock) {
 
 TYPED_TEST(Mutex, MayBeDestroyedByWhoLocksItLast) {
     for (int i = 0; i < 100; ++i) {
-        auto* const m = new mutex;
+        mortal<mutex> m;
         m->lock();
         team<TypeParam> many;
         many.start([&] {
             m->lock();
             m->unlock();
-            delete m;
+            m.destroy();
         });
         if (i % 2 == 0) team<TypeParam>::wait_for_waiters(word_of(*m), 1);
         m->unlock();
+        many.join();
+        EXPECT_TRUE(m.untouched());
     }
 }
 

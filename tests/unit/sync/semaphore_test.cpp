@@ -168,14 +168,16 @@ TYPED_TEST(Semaphore, AnInterruptEndsAnAcquire) {
 
 TYPED_TEST(Semaphore, MayBeDestroyedByWhoAcquiresLast) {
     for (int i = 0; i < 100; ++i) {
-        auto* const s = new semaphore(0);
+        mortal<semaphore> s(0U);
         team<TypeParam> many;
         many.start([&] {
             EXPECT_EQ(s->acquire(), wait_result::notified);
-            delete s;
+            s.destroy();
         });
         if (i % 2 == 0) team<TypeParam>::wait_for_waiters(word_of(*s), 1);
         s->release();
+        many.join();
+        EXPECT_TRUE(s.untouched());
     }
 }
 

@@ -221,16 +221,18 @@ TYPED_TEST(SharedMutex, AnInterruptDoesNotEndALock) {
 
 TYPED_TEST(SharedMutex, MayBeDestroyedByWhoLocksItLast) {
     for (int i = 0; i < 100; ++i) {
-        auto* const m = new shared_mutex;
+        mortal<shared_mutex> m;
         i % 2 == 0 ? m->lock() : m->lock_shared();
         team<TypeParam> many;
         many.start([&] {
             m->lock();
             m->unlock();
-            delete m;
+            m.destroy();
         });
         if (i % 4 < 2) team<TypeParam>::wait_for_waiters(word_of(*m), 1);
         i % 2 == 0 ? m->unlock() : m->unlock_shared();
+        many.join();
+        EXPECT_TRUE(m.untouched());
     }
 }
 

@@ -11,6 +11,8 @@
 
 #pragma once
 
+#include "support/eventually.hpp"
+#include "support/mortal.hpp"
 #include <verge/base/clock.hpp>
 #include <verge/fibers/scheduler.hpp>
 #include <verge/fibers/this_fiber.hpp>

@@ -2,10 +2,14 @@
 
 #include "clients.hpp"
 #include "sample.hpp"
+#include "support/eventually.hpp"
 
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -17,15 +21,22 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace verge::tool;
+using verge::eventually;
+using verge::time_point;
 
-// Looks until it is so.  There is no limit but ctest's: the machine may be slow.
+// Looks until it is so.
 template <class Condition>
 load_figures wait_until(const load& of, Condition&& is_so) {
-    for (;;) {
-        load_figures figures = of.figures();
-        if (is_so(figures)) return figures;
-        std::this_thread::sleep_for(1ms);
-    }
+    load_figures figures;
+    EXPECT_TRUE(eventually([&] {
+        figures = of.figures();
+        return is_so(figures);
+    }));
+    return figures;
+}
+
+std::ptrdiff_t threads_of_the_process() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
 class LoadOn : public testing::TestWithParam<engine_kind> {
@@ -67,7 +78,9 @@ TEST_P(LoadOn, NoCallBeginsAfterTheFinish) {
     calls.set_engine(GetParam() == engine_kind::loop ? engine_kind::thread : engine_kind::loop);
     calls.finish();
     const load_figures before = calls.figures();
-    std::this_thread::sleep_for(30ms);  // longer than any step of a client
+    // Clients of another one begin calls meanwhile.
+    const load others(quick());
+    wait_until(others, [](const load_figures& f) { return f.calls > 100; });
     EXPECT_EQ(calls.figures().calls, before.calls);
     EXPECT_EQ(what_is_wrong(before), "");
 }
@@ -88,13 +101,21 @@ TEST_P(LoadOn, NoMomentShowsMoreEndsThanCalls) {
 }
 
 TEST_P(LoadOn, EndsAtOnceInTheMiddle) {
-    const load calls(patient());
-    wait_until(calls, [](const load_figures& f) { return f.on_their_way > 20; });
+    const std::ptrdiff_t threads = threads_of_the_process();
+    const time_point begun = now();
+    {
+        const load calls(patient());
+        wait_until(calls, [](const load_figures& f) { return f.on_their_way > 20; });
+    }
+    EXPECT_LT(now() - begun, patient().time_out) << "it waited for the calls on their way";
+    EXPECT_TRUE(eventually([&] { return threads_of_the_process() == threads; }));
 }
 
 TEST_P(LoadOn, EndsBeforeItHasBegun) {
+    const std::ptrdiff_t threads = threads_of_the_process();
     for (int i = 0; i < 10; ++i)
         const load calls(quick());
+    EXPECT_TRUE(eventually([&] { return threads_of_the_process() == threads; }));
 }
 
 TEST_P(LoadOn, AFinishMayBeGivenUp) {
