@@ -1,23 +1,13 @@
-#include <verge/base/detail/kernel.hpp>
+// The alarm of a clock's queue: when it is set, and what it does when it rings.
+
 #include <verge/base/detail/os_thread.hpp>
 #include <verge/io/detail/clock_queue.hpp>
-#include <verge/io/detail/timer_handle.hpp>
 
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
-#include <time.h>
-
-namespace verge {
-
-boottime_clock::time_point boottime_clock::now() noexcept {
-    timespec at{};
-    detail::os::clock_gettime(CLOCK_BOOTTIME, &at);
-    return time_point(std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec));
-}
-
-namespace detail::io {
+namespace verge::detail::io {
 
 namespace {
 
@@ -29,15 +19,6 @@ alarm_clock clock_of(bool realtime) noexcept {
 }
 
 }  // namespace
-
-void sleep_for(duration time) noexcept {
-    if (time <= duration::zero()) return;
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-    const timespec left{static_cast<time_t>(seconds.count()),
-                        static_cast<long>((time - seconds).count())};
-    detail::os::clock_nanosleep(CLOCK_MONOTONIC, 0, &left,
-                                nullptr);  // a signal ends it: the caller looks
-}
 
 struct clock_queue_base::secret {
     explicit secret(bool locks) noexcept : lock(locks) {}
@@ -117,5 +98,4 @@ void clock_queue_base::alarm_rang(reactor_timer& self, timer_id id, void* sink) 
     static_cast<clock_queue_base&>(self).look(sink, id);
 }
 
-}  // namespace detail::io
-}  // namespace verge
+}  // namespace verge::detail::io

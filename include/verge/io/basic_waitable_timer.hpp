@@ -43,14 +43,13 @@
 #include <verge/io/async_result.hpp>
 #include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
-#include <verge/io/detail/clock_queue.hpp>
-#include <verge/io/detail/loop_timers.hpp>
+#include <verge/io/detail/sleep_for.hpp>
 #include <verge/io/detail/timer_handle.hpp>
-#include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/io_context.hpp>
 #include <verge/io/thread_pool.hpp>
 #include <verge/io/wait_traits.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <type_traits>
@@ -155,7 +154,9 @@ public:
             const time_point until = expiry();
             const time_point now = Clock::now();
             if (until <= now) return;
-            detail::io::sleep_for(detail::io::wait_in_nanoseconds<Clock, WaitTraits>(until, now));
+            // Not longer than a day: a clock that was set is read again then.
+            detail::io::sleep_for(std::min<verge::duration>(
+                detail::io::time_left<Clock, WaitTraits>(until, now), std::chrono::hours(24)));
         }
     }
     void wait(std::error_code& error) {

@@ -29,15 +29,7 @@
 
 namespace verge {
 
-/// CLOCK_BOOTTIME: as the steady clock, but it goes on while the machine is suspended.
-struct boottime_clock {
-    using duration = std::chrono::nanoseconds;
-    using rep = duration::rep;
-    using period = duration::period;
-    using time_point = std::chrono::time_point<boottime_clock>;
-    static constexpr bool is_steady = true;
-    [[nodiscard]] static time_point now() noexcept;
-};
+struct boottime_clock;
 
 namespace detail::io {
 
@@ -275,12 +267,7 @@ private:
         const clock_time now = Clock::now();
         next_look look{duration::zero(), duration::max()};
         if (first > now) {
-            // The difference of two times of different signs may be too large.
-            using wide = std::chrono::duration<long double, std::nano>;
-            const wide left = wide(first.time_since_epoch()) - wide(now.time_since_epoch());
-            const auto limited =
-                left >= wide((Clock::duration::max)()) ? (Clock::duration::max)() : first - now;
-            look.wait = in_nanoseconds(Traits::to_wait_duration(limited));
+            look.wait = time_left<Clock, Traits>(first, now);
         }
         look.expiry = in_nanoseconds(first.time_since_epoch());
         return look;
