@@ -8,13 +8,13 @@ namespace verge::detail {
 
 /// A Lock, or a no-op if it is not `used`.
 template <class Lock>
-class optional_lock {
+class VERGE_CAPABILITY("mutex") optional_lock {
 public:
     explicit optional_lock(bool used) noexcept : used_(used) {}
-    void lock() VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    void lock() noexcept VERGE_ACQUIRE() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         if (used_) lock_.lock();
     }
-    void unlock() VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    void unlock() noexcept VERGE_RELEASE() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         if (used_) lock_.unlock();
     }
 
@@ -25,13 +25,13 @@ private:
 
 /// Holds a lock for a scope, if it is `used`.
 template <class Lock>
-class optional_scope {
+class VERGE_SCOPED_CAPABILITY optional_scope {
 public:
-    optional_scope(Lock& lock, bool used) VERGE_NO_THREAD_SAFETY_ANALYSIS
+    optional_scope(Lock& lock, bool used) VERGE_ACQUIRE(lock) VERGE_NO_THREAD_SAFETY_ANALYSIS
         : lock_(used ? &lock : nullptr) {
         if (lock_ != nullptr) lock_->lock();
     }
-    ~optional_scope() VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    ~optional_scope() VERGE_RELEASE() VERGE_NO_THREAD_SAFETY_ANALYSIS {
         if (lock_ != nullptr) lock_->unlock();
     }
     optional_scope(const optional_scope&) = delete;
