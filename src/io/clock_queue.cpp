@@ -1,17 +1,18 @@
-// The alarm of a clock's queue: when it is set, and what it does when it rings.
+// The alarm of a clock's queue: when it is set, and what happens when it rings.
 
+#include <verge/base/detail/optional_lock.hpp>
 #include <verge/base/detail/os_thread.hpp>
 #include <verge/io/detail/clock_queue.hpp>
+#include <verge/io/detail/loop_timers.hpp>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 namespace verge::detail::io {
 
 namespace {
 
-// Where the kernel refuses to tell of a new date, it is asked so often.
+// Where the kernel refuses to tell of a new date, the clock is read this often.
 constexpr duration look_again = std::chrono::seconds(1);
 
 alarm_clock clock_of(bool realtime) noexcept {
@@ -20,20 +21,30 @@ alarm_clock clock_of(bool realtime) noexcept {
 
 }  // namespace
 
-struct clock_queue_base::secret {
-    explicit secret(bool locks) noexcept : lock(locks) {}
-    optional_lock<thread_mutex> lock;
+struct clock_queue_lock::impl : optional_lock<thread_mutex> {
+    using optional_lock::optional_lock;
 };
+
+clock_queue_lock::clock_queue_lock(bool used) : impl_(std::make_unique<impl>(used)) {}
+clock_queue_lock::~clock_queue_lock() = default;
+
+void clock_queue_lock::lock() noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    impl_->lock();
+}
+void clock_queue_lock::unlock() noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    impl_->unlock();
+}
 
 clock_queue_base::clock_queue_base(execution_context& context, kind which)
     : service(context),
       reactor_timer(&alarm_rang),
       loop_(loop_timers::of(use_service<loop_core>(context)).loop()),
+      lock_(loop_.has_locks()),
       reactor_(loop_.use_reactor()),
-      which_(which),
-      secret_(std::make_unique<secret>(loop_.has_locks())) {}
+      which_(which) {}
 
 clock_queue_base::~clock_queue_base() {
+    const lock_scope hold(lock_);
     close_watch();
 }
 
@@ -43,17 +54,10 @@ void clock_queue_base::close_watch() noexcept {
     }
 }
 
-void clock_queue_base::lock() {
-    secret_->lock.lock();
-}
-void clock_queue_base::unlock() {
-    secret_->lock.unlock();
-}
-
 void clock_queue_base::shutdown() {
+    op_queue doomed;  // destroyed without the lock: user code
+    const lock_scope hold(lock_);
     close_watch();
-    op_queue doomed;
-    const hold locked(*this);
     closed_ = true;
     reactor_.timers().cancel(alarm_);
     take_all(doomed);
@@ -64,7 +68,8 @@ void clock_queue_base::set_alarm() {
     if (!soon) return;
     duration wait = soon->wait;
     if (which_ != kind::user) {
-        // Not before there is a timer: of two that are made at the same time one is thrown away.
+        // Not before there is a timer: of two queues that are made at the same time one is
+        // discarded.
         if (!std::exchange(watching_, true)) {
             reactor_.watch(clock_of(which_ == kind::realtime), this);
         }
@@ -78,7 +83,7 @@ void clock_queue_base::set_alarm() {
 }
 
 void clock_queue_base::look(void* sink, timer_id rang) noexcept {
-    const hold locked(*this);
+    const lock_scope hold(lock_);
     if (rang == alarm_) alarm_ = {};
     if (closed_) return;
     auto& to = *static_cast<ready_sink*>(sink);

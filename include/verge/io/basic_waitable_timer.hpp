@@ -15,12 +15,12 @@
 //
 // Guarantees, under the names of the tests that hold them (tests/unit/io/timer_test.cpp)
 //   NeverCompletesEarly              a wait completes without error at or after the expiry.
-//   EveryWaitCompletesOnce           expired or operation_aborted; never in the call that begins
-//   it. WaitsCompleteInOrder             those of one timer in the order they began.
+//   EveryWaitCompletesOnce           expired or operation_aborted; never in async_wait itself.
+//   WaitsCompleteInOrder             those of one timer in the order they began.
 //   CancelCountsWhatItEnds           as do cancel_one, expires_at and expires_after.
 //   MovingTakesWaitsAlong            also to a timer with another type of executor.
 //   MaxNeverComes                    time_point::max() is never reached; MinIsDue: min() at once.
-//   MaxSitsInNoQueue                 a wait for it takes no slot and wakes nobody.
+//   MaxWakesNobody                   a wait for it takes no slot of the timer service.
 //   ANewDateCountsAtOnce             for system_timer, and for it alone.
 //   AUsersClockDecides               a clock with WaitTraits of its own.
 //
