@@ -19,6 +19,7 @@
 #include <verge/io/associated.hpp>
 #include <verge/io/async_result.hpp>
 #include <verge/io/basic_waitable_timer.hpp>
+#include <verge/io/boottime_clock.hpp>
 #include <verge/io/boottime_timer.hpp>
 #include <verge/io/buffer.hpp>
 #include <verge/io/cancel_after.hpp>

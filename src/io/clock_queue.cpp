@@ -1,27 +1,18 @@
-#include <verge/base/detail/kernel.hpp>
+// The alarm of a clock's queue: when it is set, and what happens when it rings.
+
+#include <verge/base/detail/optional_lock.hpp>
 #include <verge/base/detail/os_thread.hpp>
 #include <verge/io/detail/clock_queue.hpp>
-#include <verge/io/detail/timer_handle.hpp>
+#include <verge/io/detail/loop_timers.hpp>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
-#include <time.h>
-
-namespace verge {
-
-boottime_clock::time_point boottime_clock::now() noexcept {
-    timespec at{};
-    detail::os::clock_gettime(CLOCK_BOOTTIME, &at);
-    return time_point(std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec));
-}
-
-namespace detail::io {
+namespace verge::detail::io {
 
 namespace {
 
-// Where the kernel refuses to tell of a new date, it is asked so often.
+// Where the kernel refuses to tell of a new date, the clock is read this often.
 constexpr duration look_again = std::chrono::seconds(1);
 
 alarm_clock clock_of(bool realtime) noexcept {
@@ -30,29 +21,30 @@ alarm_clock clock_of(bool realtime) noexcept {
 
 }  // namespace
 
-void sleep_for(duration time) noexcept {
-    if (time <= duration::zero()) return;
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-    const timespec left{static_cast<time_t>(seconds.count()),
-                        static_cast<long>((time - seconds).count())};
-    detail::os::clock_nanosleep(CLOCK_MONOTONIC, 0, &left,
-                                nullptr);  // a signal ends it: the caller looks
-}
-
-struct clock_queue_base::secret {
-    explicit secret(bool locks) noexcept : lock(locks) {}
-    optional_lock<thread_mutex> lock;
+struct clock_queue_lock::impl : optional_lock<thread_mutex> {
+    using optional_lock::optional_lock;
 };
+
+clock_queue_lock::clock_queue_lock(bool used) : impl_(std::make_unique<impl>(used)) {}
+clock_queue_lock::~clock_queue_lock() = default;
+
+void clock_queue_lock::lock() noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    impl_->lock();
+}
+void clock_queue_lock::unlock() noexcept VERGE_NO_THREAD_SAFETY_ANALYSIS {
+    impl_->unlock();
+}
 
 clock_queue_base::clock_queue_base(execution_context& context, kind which)
     : service(context),
       reactor_timer(&alarm_rang),
       loop_(loop_timers::of(use_service<loop_core>(context)).loop()),
+      lock_(loop_.has_locks()),
       reactor_(loop_.use_reactor()),
-      which_(which),
-      secret_(std::make_unique<secret>(loop_.has_locks())) {}
+      which_(which) {}
 
 clock_queue_base::~clock_queue_base() {
+    const lock_scope hold(lock_);
     close_watch();
 }
 
@@ -62,17 +54,10 @@ void clock_queue_base::close_watch() noexcept {
     }
 }
 
-void clock_queue_base::lock() {
-    secret_->lock.lock();
-}
-void clock_queue_base::unlock() {
-    secret_->lock.unlock();
-}
-
 void clock_queue_base::shutdown() {
+    op_queue doomed;  // destroyed without the lock: user code
+    const lock_scope hold(lock_);
     close_watch();
-    op_queue doomed;
-    const hold locked(*this);
     closed_ = true;
     reactor_.timers().cancel(alarm_);
     take_all(doomed);
@@ -83,7 +68,8 @@ void clock_queue_base::set_alarm() {
     if (!soon) return;
     duration wait = soon->wait;
     if (which_ != kind::user) {
-        // Not before there is a timer: of two that are made at the same time one is thrown away.
+        // Not before there is a timer: of two queues that are made at the same time one is
+        // discarded.
         if (!std::exchange(watching_, true)) {
             reactor_.watch(clock_of(which_ == kind::realtime), this);
         }
@@ -97,7 +83,7 @@ void clock_queue_base::set_alarm() {
 }
 
 void clock_queue_base::look(void* sink, timer_id rang) noexcept {
-    const hold locked(*this);
+    const lock_scope hold(lock_);
     if (rang == alarm_) alarm_ = {};
     if (closed_) return;
     auto& to = *static_cast<ready_sink*>(sink);
@@ -117,5 +103,4 @@ void clock_queue_base::alarm_rang(reactor_timer& self, timer_id id, void* sink) 
     static_cast<clock_queue_base&>(self).look(sink, id);
 }
 
-}  // namespace detail::io
-}  // namespace verge
+}  // namespace verge::detail::io

@@ -1,3 +1,5 @@
+// Runs operations, leads the reactor, and wakes threads that sleep.
+
 #include <verge/base/detail/thread_number.hpp>
 #include <verge/io/detail/loop_core.hpp>
 #include <verge/io/detail/loop_timers.hpp>
@@ -22,7 +24,8 @@ constexpr unsigned spins = 64;
 
 }  // namespace
 
-// A thread inside run().  Its own, but for `next_idle` and `woken`, which are under the lock.
+// A thread inside run().  Its own, but for `next_idle` and `woken`, which are under the loop's
+// lock.
 struct loop_core::thread_info {
     thread_info(const loop_core& owner, thread_info* around) noexcept : of(&owner), outer(around) {}
 
@@ -60,13 +63,7 @@ public:
     run_scope(loop_core& of, thread_info& me) noexcept : of_(of), me_(me) { innermost = &me; }
     ~run_scope() {
         innermost = me_.outer;
-        of_.lock_.lock();
-        of_.settle(me_);
-        // Before what others posted meanwhile: that is the order it would have run in.
-        me_.mine.append(of_.queue_);
-        of_.queue_.append(me_.mine);
-        of_.leave_inbox();
-        of_.unlock_and_wake();
+        of_.leave(me_);
     }
     run_scope(const run_scope&) = delete;
     run_scope& operator=(const run_scope&) = delete;
@@ -75,6 +72,16 @@ private:
     loop_core& of_;
     thread_info& me_;
 };
+
+void loop_core::leave(thread_info& me) noexcept {
+    lock_.lock();
+    settle(me);
+    // Before what others posted meanwhile: that is the order it would have run in.
+    me.mine.append(queue_);
+    queue_.append(me.mine);
+    leave_inbox();
+    unlock_and_wake();
+}
 
 loop_core::loop_core(execution_context& context, threading mode)
     : service(context), mode_(mode), lock_(mode != threading::unsafe) {}
@@ -229,7 +236,7 @@ void loop_core::stop_if_out_of_work() noexcept {
     unlock_and_finish(woken, interrupt);
 }
 
-// Under the lock.  What a running thread holds is covered by active_.
+// What a running thread holds is covered by active_.
 bool loop_core::out_of_work() const noexcept {
     // acquire: pairs with the release in work_finished(), for the looks that follow: a thread that
     // posted, or began a wait, and then ended the work that had kept us running is seen to have.
@@ -250,7 +257,7 @@ bool loop_core::out_of_work() const noexcept {
 
 // ---- waking -------------------------------------------------------------------------------------
 
-// Under the lock: takes out a parked thread, for finish() to wake without it; or nullptr.
+// Takes out a parked thread, for finish() to wake without the lock; or nullptr.
 loop_core::thread_info* loop_core::pop_idle() noexcept {
     if (idle_ == nullptr) return nullptr;
     thread_info* const first = idle_;
@@ -259,7 +266,7 @@ loop_core::thread_info* loop_core::pop_idle() noexcept {
     return first;
 }
 
-// Under the lock: takes out all, likewise.
+// Takes out all, likewise.
 void loop_core::stop_locked(thread_info*& to_wake, bool& interrupt) noexcept {
     // relaxed: the lock orders it for those that sleep; for the others it is a sign.
     stopped_.store(true, std::memory_order_relaxed);
@@ -269,9 +276,8 @@ void loop_core::stop_locked(thread_info*& to_wake, bool& interrupt) noexcept {
     interrupt = std::exchange(blocked_, false);
 }
 
-// Under the lock, and then without it: wakes who was taken out.  A parked thread stays until it is
-// unparked, which touches nothing else; but the leader may come back by itself, and be the last
-// one.
+// Unlocks, and wakes the threads that were taken out.  A parked thread stays until it is unparked,
+// which touches nothing else; but the leader may come back by itself, and be the last one.
 void loop_core::unlock_and_finish(thread_info* woken, bool interrupt) noexcept {
     if (interrupt) late_.enter();
     lock_.unlock();
@@ -287,8 +293,8 @@ void loop_core::finish(thread_info* woken, bool interrupt) noexcept {
     if (interrupt) reactor_.load(std::memory_order_relaxed)->interrupt();
 }
 
-// Under the lock, after work may have come or gone: wakes one thread if there is something to take
-// or nobody leads, or all if no work is left; unlocks.
+// After work may have come or gone: unlocks, and wakes one thread if there is something to take or
+// no thread leads, or all if no work is left.
 void loop_core::unlock_and_wake() noexcept {
     thread_info* woken = nullptr;
     bool interrupt = false;
@@ -306,7 +312,7 @@ void loop_core::unlock_and_wake() noexcept {
     unlock_and_finish(woken, interrupt);
 }
 
-// By who pushed first while the loop slept, and has counted itself.
+// By the thread that pushed first while the loop slept, and has counted itself.
 void loop_core::wake_sleeper() noexcept {
     bool interrupt = false;
     lock_.lock();
@@ -317,13 +323,13 @@ void loop_core::wake_sleeper() noexcept {
     late_.leave();
 }
 
-// Under the lock: what is in the inbox, whose work ends by that.
+// Takes what is in the inbox, whose work ends by that.
 void loop_core::take_inbox(op_queue& to) noexcept {
     waits_ -= inbox_.take(to);
 }
 
-// Under the lock: a thread leaves.  Another may sleep, though there should be one only: who pushes
-// is to wake that from now on.
+// A thread leaves.  Another may sleep, though there should be one only: the next thread that pushes
+// is to wake it.
 void loop_core::leave_inbox() noexcept {
     if (mode_ != threading::single) return;
     while ((blocked_ || idle_ != nullptr) && !inbox_.fall_asleep())
@@ -423,7 +429,7 @@ std::size_t loop_core::run_some(std::size_t most, time_point until, bool block) 
     return op;
 }
 
-// Under the lock: the thread is out of its handler, and what it announced counts for all.
+// The thread is out of its handler, and what it announced counts for all.
 void loop_core::settle(thread_info& me) noexcept {
     if (std::exchange(me.active, false)) --active_;
     waits_ += std::exchange(me.waits, 0);
@@ -432,7 +438,6 @@ void loop_core::settle(thread_info& me) noexcept {
     outstanding_.fetch_add(std::exchange(me.work, 0), std::memory_order_relaxed);
 }
 
-// Under the lock, which it may give up for a while.
 operation* loop_core::next_slowly(thread_info& me, time_point until, bool block) {
     bool looked = false;
     for (;;) {
@@ -474,7 +479,7 @@ operation* loop_core::next_slowly(thread_info& me, time_point until, bool block)
     }
 }
 
-// Under the lock: runs the reactor once, without it.
+// Runs the reactor once, without the lock.
 void loop_core::lead(thread_info& me, time_point until, bool block) {
     const bool empty = mode_ != threading::safe ? me.mine.empty() : queue_.empty();
     leading_ = true;
@@ -515,7 +520,7 @@ void loop_core::lead(thread_info& me, time_point until, bool block) {
     (mode_ != threading::safe ? me.mine : queue_).append(sink.ready);
 }
 
-// Under the lock, which it gives up: whether something was posted within a moment.
+// Whether something was posted within a moment.  Unlocks meanwhile.
 bool loop_core::spin_for_posts() noexcept {
     spinning_ = true;
     hint_.store(false, std::memory_order_relaxed);  // relaxed: under the lock
@@ -530,7 +535,7 @@ bool loop_core::spin_for_posts() noexcept {
     return !queue_.empty() || !inbox_.empty() || stopped();
 }
 
-// Under the lock: sleeps without it until woken, or `until`.
+// Sleeps without the lock until woken, or `until`.
 void loop_core::park(thread_info& me, time_point until) noexcept {
     if (mode_ == threading::single && !inbox_.fall_asleep()) return;
     me.next_idle = idle_;

@@ -1,3 +1,6 @@
+// Waits on CLOCK_MONOTONIC: begins them, ends them, and keeps each timer's slot in the timer
+// service.
+
 #include <verge/io/detail/loop_timers.hpp>
 
 #include <algorithm>
@@ -19,29 +22,15 @@ loop_timers& loop_timers::of(loop_core& loop) {
     return made;
 }
 
-// Under the timer's lock: takes all waits out.  Its slot is still armed.
-std::size_t loop_timers::take(loop_timer& timer, op_queue& to, bool aborted) noexcept {
-    if (std::exchange(timer.has_slots_, false)) [[unlikely]] {
-        timer.waits_.for_each([](wait_operation& op) { op.set_owner(nullptr); });
-    }
-    std::size_t count = 0;
-    while (wait_operation* const op = timer.waits_.pop()) {
-        if (aborted) op->abort();
-        to.push(op);
-        ++count;
-    }
-    return count;
-}
-
 // Not under the timer's lock.  Waits for a reactor that has just begun it, and that will find that
-// the id is no longer the timer's (W2).
+// the id is no longer the timer's (LT2).
 void loop_timers::disarm(timer_id id) noexcept {
     if (reactor_.timers().cancel(id) == cancel_result::running) [[unlikely]] {
         static_cast<void>(reactor_.timers().cancel_and_wait(id));
     }
 }
 
-// Under the timer's lock, as all below that take a timer: into the list.  It has no slot.
+// Into the list.  It has no slot.
 void loop_timers::list(loop_timer& timer) noexcept {
     const optional_scope hold(list_lock_, locked_);
     timer.listed_ = true;
@@ -87,18 +76,15 @@ std::size_t loop_timers::expires_at(loop_timer& timer, time_point expiry, durati
     return end_and_expire_at(timer, expiry, slack);
 }
 
-// The same with waits.  Apart, so that the way without them is short.
+// The same with waits.  Out of line, so that the path without them is short.
 std::size_t loop_timers::end_and_expire_at(loop_timer& timer, time_point expiry,
                                            duration slack) noexcept {
-    op_queue ended;
-    std::size_t count = 0;
-    {
+    return end_waits(loop_, [&](op_queue& to) {
         const optional_scope hold(timer.lock_, locked_);
-        count = take(timer, ended, true);
+        const std::size_t count = timer.waits_.take(to, wait_end::aborted);
         set_expiry(timer, expiry, slack);
-    }
-    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
-    return count;
+        return count;
+    });
 }
 
 time_point loop_timers::expiry(const loop_timer& timer) const noexcept {
@@ -107,44 +93,25 @@ time_point loop_timers::expiry(const loop_timer& timer) const noexcept {
 }
 
 std::size_t loop_timers::cancel(loop_timer& timer) noexcept {
-    op_queue ended;
-    std::size_t count = 0;
     loop_.expect_post();
-    {
+    return end_waits(loop_, [&](op_queue& to) {
         const optional_scope hold(timer.lock_, locked_);
-        count = take(timer, ended, true);  // the slot stays: see Lazy slots
-    }
-    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
-    return count;
+        return timer.waits_.take(to, wait_end::aborted);  // the slot stays: see Lazy slots
+    });
 }
 
 std::size_t loop_timers::cancel_one(loop_timer& timer) noexcept {
-    op_queue ended;
-    {
+    return end_waits(loop_, [&](op_queue& to) {
         const optional_scope hold(timer.lock_, locked_);
-        wait_operation* const op = timer.waits_.pop();
-        if (op == nullptr) return 0;
-        end_one(timer, op, ended);
-    }
-    loop_.post_announced(ended, 1);
-    return 1;
+        return timer.waits_.abort_first(to);
+    });
 }
 
 void loop_timers::cancel(loop_timer& timer, wait_operation* op) noexcept {
-    op_queue ended;
-    {
+    end_waits(loop_, [&](op_queue& to) {
         const optional_scope hold(timer.lock_, locked_);
-        if (!timer.waits_.remove(op)) return;
-        end_one(timer, op, ended);
-    }
-    loop_.post_announced(ended, 1);
-}
-
-// Under the timer's lock: a wait that was taken out.
-void loop_timers::end_one(loop_timer& timer, wait_operation* op, op_queue& to) noexcept {
-    if (timer.has_slots_) op->set_owner(nullptr);
-    op->abort();
-    to.push(op);
+        return timer.waits_.abort(op, to);
+    });
 }
 
 void loop_timers::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
@@ -154,7 +121,7 @@ void loop_timers::wait(loop_timer& timer, wait_operation* op, bool has_slot) {
     try {
         while (!try_wait(timer, op, has_slot)) {
             // The reactor has just begun the old slot, and wants the timer's lock to see what it is
-            // for.  Nobody may hold the timer's address for a slot that is not the timer's (W3).
+            // for.  No thread may hold the timer's address for a slot that is not its own (LT3).
             disarm(slot_of(timer));
         }
     } catch (...) {
@@ -167,11 +134,7 @@ bool loop_timers::try_wait(loop_timer& timer, wait_operation* op, bool has_slot)
     const optional_scope hold(timer.lock_, locked_);
     // With waits the slot is right already.
     if (timer.waits_.empty() && !timer.covered_ && !arm(timer)) return false;
-    if (has_slot) {
-        timer.has_slots_ = true;
-        op->set_owner(&timer);
-    }
-    timer.waits_.push(op);
+    timer.waits_.push(op, has_slot, &timer);
     return true;
 }
 
@@ -180,8 +143,8 @@ timer_id loop_timers::slot_of(loop_timer& timer) const noexcept {
     return timer.id();
 }
 
-// Under the timer's lock, so that nobody finds waits without an id: gives the timer a slot for its
-// expiry, or lists it.  False if the reactor is about to look at the slot that it has.
+// Under the timer's lock, so that no thread finds waits without an id: gives the timer a slot for
+// its expiry, or lists it.  False if the reactor is about to look at the slot that it has.
 bool loop_timers::arm(loop_timer& timer) {
     const reactor_timer_ref::plain what{&timer};
     const time_point at = timer.expiry_;
@@ -218,7 +181,7 @@ void loop_timers::expired(void* object, timer_id id, time_point deadline, void* 
     loop_timer& timer = *static_cast<loop_timer*>(object);
     auto& to = *static_cast<ready_sink*>(sink);
     const optional_scope hold(timer.lock_, to.loop == nullptr || to.loop->has_locks());
-    if (timer.id() != id) return;  // W2
+    if (timer.id() != id) return;  // LT2
     timer.id_ = {};
     timer.covered_ = false;
     if (timer.waits_.empty()) return;
@@ -228,58 +191,64 @@ void loop_timers::expired(void* object, timer_id id, time_point deadline, void* 
             static_cast<void>(to.loop->timers()->arm(timer));  // it has no slot: true
             return;
         } catch (...) {  // no memory for a slot: then they end
-            const std::size_t count = take(timer, to.ready, true);
-            to.count += count;
-            to.finished += static_cast<std::ptrdiff_t>(count);
+            timer.waits_.take(to, wait_end::aborted);
             return;
         }
     }
-    const std::size_t count = take(timer, to.ready, false);
-    to.count += count;
-    to.finished += static_cast<std::ptrdiff_t>(count);
+    timer.waits_.take(to, wait_end::expired);
 }
 
 void loop_timers::move(loop_timer& from, loop_timer& to) noexcept {
+    timer_waits waits;
+    std::uint8_t slack_bits = 0;
+    time_point expiry;
     timer_id id;
     {
         const optional_scope hold(from.lock_, locked_);
         if (from.listed_) unlist(from);
-        to.slack_bits_ = from.slack_bits_;
-        to.expiry_ = from.expiry_;
-        from.covered_ = to.covered_ = false;
-        to.waits_ = std::exchange(from.waits_, {});
-        to.has_slots_ = std::exchange(from.has_slots_, false);
+        waits.take_over(from.waits_);
+        slack_bits = from.slack_bits_;
+        expiry = from.expiry_;
+        from.covered_ = false;
         id = std::exchange(from.id_, {});
     }
     if (id) disarm(id);
-    op_queue ended;
-    std::size_t count = 0;
-    {
+    end_waits(loop_, [&](op_queue& ended) -> std::size_t {
         const optional_scope hold(to.lock_, locked_);
-        if (to.waits_.empty()) return;
-        if (to.has_slots_) to.waits_.for_each([&](wait_operation& op) { op.set_owner(&to); });
+        to.slack_bits_ = slack_bits;
+        to.expiry_ = expiry;
+        to.covered_ = false;
+        if (waits.empty()) return 0;
+        to.waits_.take_over(waits);
+        to.waits_.set_owner(&to);
         try {
             static_cast<void>(arm(to));  // it has no slot: true
-        } catch (...) {                  // no memory for a slot: then they end
-            count = take(to, ended, true);
+            return 0;
+        } catch (...) {  // no memory for a slot: then they end
+            return to.waits_.take(ended, wait_end::aborted);
         }
-    }
-    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
+    });
 }
 
 void loop_timers::destroy(loop_timer& timer) noexcept {
-    op_queue ended;
-    std::size_t count = 0;
-    timer_id id;
-    {
-        const optional_scope hold(timer.lock_, locked_);
-        count = take(timer, ended, true);
-        if (timer.listed_) unlist(timer);
-        timer.covered_ = false;
-        id = std::exchange(timer.id_, {});
-    }
-    if (id) disarm(id);
-    loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
+    end_waits(loop_, [&](op_queue& ended) {
+        std::size_t count = 0;
+        timer_id id;
+        {
+            const optional_scope hold(timer.lock_, locked_);
+            count = timer.waits_.take(ended, wait_end::aborted);
+            if (timer.listed_) unlist(timer);
+            timer.covered_ = false;
+            id = std::exchange(timer.id_, {});
+        }
+        if (id) disarm(id);
+        return count;
+    });
+}
+
+loop_timer* loop_timers::first_listed() noexcept {
+    const optional_scope hold(list_lock_, locked_);
+    return listed_.front();
 }
 
 void loop_timers::shutdown() {
@@ -297,9 +266,10 @@ void loop_timers::shutdown() {
             timers.end(timer);
         }
     }
-    while (loop_timer* const timer = listed_.front()) {  // nobody else is here
+    while (loop_timer* const timer = first_listed()) {
+        const optional_scope hold(timer->lock_, locked_);
         unlist(*timer);
-        take(*timer, doomed.ready, false);
+        timer->waits_.take(doomed, wait_end::expired);
     }
 }
 

@@ -23,7 +23,7 @@
 //   CancelCountsWhatItEnds           as do cancel_one, expires_at and expires_after.
 //   MovingTakesWaitsAlong            also to a timer with another type of executor.
 //   MaxNeverComes                    time_point::max() is never reached; MinIsDue: min() at once.
-//   MaxSitsInNoQueue                 a wait for it takes no slot and causes no wake-up.
+//   MaxWakesNobody                   a wait for it takes no slot of the timer service.
 //   ANewDateCountsAtOnce             on system_clock only: setting the date moves the expiry.
 //   AUsersClockDecides               a clock with WaitTraits of its own.
 //
@@ -50,14 +50,13 @@
 #include <verge/io/async_result.hpp>
 #include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
-#include <verge/io/detail/clock_queue.hpp>
-#include <verge/io/detail/loop_timers.hpp>
+#include <verge/io/detail/sleep_for.hpp>
 #include <verge/io/detail/timer_handle.hpp>
-#include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/io_context.hpp>
 #include <verge/io/thread_pool.hpp>
 #include <verge/io/wait_traits.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <type_traits>
@@ -180,7 +179,9 @@ public:
             const time_point until = expiry();
             const time_point now = Clock::now();
             if (until <= now) return;
-            detail::io::sleep_for(detail::io::wait_in_nanoseconds<Clock, WaitTraits>(until, now));
+            // Not longer than a day: a clock that was set is read again then.
+            detail::io::sleep_for(std::min<verge::duration>(
+                detail::io::time_left<Clock, WaitTraits>(until, now), std::chrono::hours(24)));
         }
     }
     void wait(std::error_code& error) {

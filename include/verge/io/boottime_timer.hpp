@@ -12,8 +12,7 @@
 #pragma once
 
 #include <verge/io/basic_waitable_timer.hpp>
-
-#include <chrono>
+#include <verge/io/boottime_clock.hpp>
 
 namespace verge {
 

@@ -40,6 +40,7 @@
 
 #pragma once
 
+#include <verge/io/detail/loop_access.hpp>
 #include <verge/io/posix/descriptor.hpp>
 
 #include <concepts>

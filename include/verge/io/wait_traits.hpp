@@ -40,6 +40,17 @@ duration in_nanoseconds(const D& d) {
     return std::chrono::ceil<duration>(d);
 }
 
+/// How long to wait, by `Traits`, for a time of a clock that is later than `now`.
+template <class Clock, class Traits>
+duration time_left(const typename Clock::time_point& until, const typename Clock::time_point& now) {
+    // The difference of two times of different signs may be too large.
+    using wide = std::chrono::duration<long double, std::nano>;
+    const wide left = wide(until.time_since_epoch()) - wide(now.time_since_epoch());
+    const auto limited =
+        left >= wide((Clock::duration::max)()) ? (Clock::duration::max)() : until - now;
+    return in_nanoseconds(Traits::to_wait_duration(limited));
+}
+
 }  // namespace detail::io
 
 /// The default: the clock runs as real time does.

@@ -247,6 +247,10 @@ public:
         entries_.clear();
     }
 
+    [[nodiscard]] timer* first() const noexcept {
+        return entries_.empty() ? nullptr : entries_.front().owner;
+    }
+
     [[nodiscard]] timer* take_any() noexcept {
         if (entries_.empty()) return nullptr;
         timer* const any = entries_.back().owner;
@@ -430,6 +434,11 @@ public:
 
     /// Disarms all.
     void clear() noexcept { core_.clear(); }
+
+    /// The timer that comes first, by deadline and then in the order of arming, or nullptr if none
+    /// is armed.  Those that are never due come last.  For a clock that may go back, which
+    /// advance() cannot follow: take out first() while it is due.
+    [[nodiscard]] T* first() const noexcept { return static_cast<T*>(core_.first()); }
 
     /// Disarms some armed timer and returns it, or nullptr if there is none.  O(1).  Call it
     /// repeatedly to empty a queue whose timers own something.

@@ -23,6 +23,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <signal.h>
 #include <sys/socket.h>
@@ -162,6 +163,80 @@ TEST(ClockQueueWithoutMemory, EndsTheWaitsThatItCannotWatch) {
         EXPECT_EQ(io.run_for(10s), 1U);
     }
     EXPECT_GE(aborted, 1);
+}
+
+// Timers of a clock that wait: the queue's array grows at some of them.
+struct waiting_timers {
+    void add(int count) {
+        for (int i = 0; i < count; ++i) {
+            all.push_back(std::make_unique<idle_timer>(io, 1s));
+            all.back()->async_wait([this](std::error_code) { ++calls; });
+        }
+    }
+    std::size_t fire() {
+        idle_clock::current += 1s;
+        const std::size_t ran = io.run_for(10s);
+        idle_clock::current = {};
+        return ran;
+    }
+    int calls = 0;
+    io_context io;
+    std::vector<std::unique_ptr<idle_timer>> all;
+};
+
+TEST(ClockQueueWithoutMemory, IsWholeWhenItCannotGrow) {
+    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
+    idle_clock::current = {};
+    int refused = 0;
+    for (int before = 1; before <= 20; ++before) {
+        waiting_timers others;
+        others.add(before);
+        int calls = 0;
+        const auto handler = [&](std::error_code) { ++calls; };
+        steady_timer ended(others.io, 1h);
+        ended.async_wait(handler);
+        ended.cancel();
+        EXPECT_EQ(others.io.poll(), 1U);  // leaves memory for the next wait, but not for its place
+        idle_timer timer(others.io, 2s);  // not the earliest: it needs no alarm
+        bool begun = true;
+        {
+            const failing_new next(1);
+            try {
+                timer.async_wait(handler);
+            } catch (const std::bad_alloc&) {
+                begun = false;
+            }
+            EXPECT_EQ(next.struck(), !begun);
+        }
+        if (!begun) ++refused;
+        EXPECT_EQ(timer.cancel(), begun ? 1U : 0U);
+        EXPECT_EQ(others.fire(), static_cast<std::size_t>(before) + (begun ? 1 : 0));
+        EXPECT_EQ(others.calls, before);
+        EXPECT_EQ(calls, begun ? 2 : 1);
+    }
+    EXPECT_GE(refused, 1);
+    EXPECT_LT(refused, 20);
+}
+
+TEST(ClockQueueWithoutMemory, AFirstWaitTakesNoneIfThereIsRoom) {
+    if (!failing_new::works()) GTEST_SKIP() << "operator new cannot be replaced here";
+    idle_clock::current = {};
+    waiting_timers timers;
+    timers.add(5);
+    timers.all[3]->cancel();  // leaves room
+    EXPECT_EQ(timers.io.poll(), 1U);
+    idle_timer fresh(timers.io, 1s);
+    idle_timer moved(timers.io);
+    int calls = 0;
+    {
+        const failing_new next(1);
+        fresh.async_wait([&](std::error_code) { ++calls; });
+        moved = std::move(fresh);
+        EXPECT_FALSE(next.struck());
+    }
+    EXPECT_EQ(timers.fire(), 5U);
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(timers.calls, 5);
 }
 
 // ---- all operations -----------------------------------------------------------------------------

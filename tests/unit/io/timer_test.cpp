@@ -187,7 +187,7 @@ TYPED_TEST(Timers, MaxNeverComes) {
     EXPECT_EQ(timer.expiry(), TypeParam::time_point::max());
 }
 
-TYPED_TEST(Timers, MaxSitsInNoQueue) {
+TYPED_TEST(Timers, MaxWakesNobody) {
     const auto slots = [&] { return this->io.loop().use_reactor().timers().stats().pending; };
     TypeParam timer(this->io, 1h);
     timer.async_wait(this->note('a'));
@@ -659,7 +659,7 @@ TEST(Timer, MemoryRefusedBeginsNoWaitOfAUsersClock) {
         EXPECT_EQ(timer.cancel(), begun ? 1U : 0U);
         EXPECT_EQ(io.run_for(10s), begun ? 1U : 0U);
     }
-    EXPECT_GE(refused, 3) << "the operation, the map, the alarm";
+    EXPECT_GE(refused, 3) << "the operation, the heap, the alarm";
 }
 #endif
 
@@ -686,6 +686,113 @@ TEST(Timer, AUsersClockDecides) {
     EXPECT_EQ(io.poll(), 1U);
     EXPECT_EQ(log, "bab");
     game_clock::current += 1h;
+    EXPECT_EQ(io.run(), 1U);
+}
+
+TEST(Timer, EqualExpiriesOfAClockCompleteInTheOrderOfTheirWaits) {
+    game_clock::current = {};
+    io_context io;
+    std::string log;
+    std::vector<std::unique_ptr<game_timer>> timers;
+    for (char name = 'a'; name <= 'i'; ++name) {
+        timers.push_back(std::make_unique<game_timer>(io, 1s));
+        timers.back()->async_wait([&log, name](std::error_code) { log += name; });
+    }
+    timers[2]->cancel();
+    timers[2]->async_wait([&](std::error_code) { log += 'C'; });
+    game_timer moved(std::move(*timers[0]));
+    game_clock::current += 1s;
+    EXPECT_EQ(io.run(), 10U);
+    EXPECT_EQ(log, "cbdefghiCa");  // one that was armed again, or moved, is the last
+}
+
+TEST(Timer, ExpiriesBeforeTheEpochKeepTheirOrder) {
+    game_clock::current = game_clock::time_point(-1h);
+    io_context io;
+    std::string log;
+    game_timer a(io, -1s);
+    game_timer b(io, -3s);
+    game_timer c(io, -2s);
+    a.async_wait([&](std::error_code) { log += 'a'; });
+    b.async_wait([&](std::error_code) { log += 'b'; });
+    c.async_wait([&](std::error_code) { log += 'c'; });
+    EXPECT_EQ(io.run(), 3U);
+    EXPECT_EQ(log, "bca");
+}
+
+// The alarm was set as the clock ran then; each wait for the earliest expiry sets it anew.
+TEST(Timer, AFurtherWaitReadsTheClockAgain) {
+    game_clock::current = {};
+    io_context io;
+    basic_waitable_timer<game_clock> timer(io, 1h);
+    int fired = 0;
+    timer.async_wait([&](std::error_code error) { fired += error ? 0 : 1; });
+    EXPECT_EQ(io.poll(), 0U);
+    game_clock::current += 1h;
+    timer.async_wait([&](std::error_code error) { fired += error ? 0 : 1; });
+    EXPECT_EQ(io.run_for(10s), 2U);
+    EXPECT_EQ(fired, 2);
+}
+
+// However its last wait is ended: the alarm is set for the next timer that waits.
+TEST(Timer, WithoutWaitsATimerHoldsNoAlarmOfItsClock) {
+    game_clock::current = {};
+    io_context io;
+    const auto alarm_sets = [&] {
+        const auto stats = io.loop().use_reactor().timers().stats();
+        return stats.scheduled + stats.rescheduled;
+    };
+    using timer_type = basic_waitable_timer<game_clock>;
+    timer_type early(io, 1h);
+    timer_type late(io, 2h);
+    cancellation_signal signal;
+    const auto begin_and_end = [&](auto end) {
+        early.async_wait(bind_cancellation_slot(signal.slot(), [](std::error_code) {}));
+        end();
+        const auto before = alarm_sets();
+        late.async_wait([](std::error_code) {});
+        EXPECT_EQ(alarm_sets(), before + 1);
+        EXPECT_EQ(late.cancel(), 1U);
+        EXPECT_EQ(io.poll(), 2U);
+        io.restart();
+    };
+    begin_and_end([&] { early.cancel(); });
+    begin_and_end([&] { early.cancel_one(); });
+    begin_and_end([&] { signal.emit(cancellation_type::total); });
+    begin_and_end([&] { early.expires_after(1h); });
+}
+
+TEST(Timer, AClocksAlarmIsForTheEarliestThatIsLeft) {
+    game_clock::current = {};
+    io_context io;
+    std::string log;
+    const auto note = [&](char name) { return [&log, name](std::error_code) { log += name; }; };
+    game_timer never(io, (game_clock::time_point::max)());
+    never.async_wait(note('n'));
+    EXPECT_EQ(io.loop().use_reactor().timers().stats().pending, 0U);
+    game_timer a(io, 1s);
+    game_timer b(io, 3s);
+    game_timer c(io, 2s);
+    a.async_wait(note('a'));
+    a.async_wait(note('a'));
+    b.async_wait(note('b'));
+    c.async_wait(note('c'));
+    EXPECT_EQ(a.cancel_one(), 1U);
+    EXPECT_EQ(io.poll(), 1U);
+    EXPECT_EQ(a.cancel_one(), 1U);  // with its last wait it leaves the queue
+    EXPECT_EQ(io.poll(), 1U);
+    game_clock::current += 1s;
+    EXPECT_EQ(io.poll(), 0U);
+    cancellation_signal signal;
+    b.expires_after(500ms);
+    b.async_wait(bind_cancellation_slot(signal.slot(), note('d')));
+    signal.emit(cancellation_type::total);
+    game_clock::current += 1s;
+    io.restart();
+    while (io.poll() > 0) {
+    }
+    EXPECT_EQ(log, "aabdc");
+    EXPECT_EQ(never.cancel(), 1U);
     EXPECT_EQ(io.run(), 1U);
 }
 

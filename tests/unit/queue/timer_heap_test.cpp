@@ -51,6 +51,25 @@ TEST(TimerHeapOfDouble, KeepsDeadlineOrder) {
     EXPECT_EQ(fired_until(heap, 0.3), (names{4, 0}));
 }
 
+TEST(TimerHeapOfDouble, TheFirstIsTheOneThatFiresFirst) {
+    seconds_heap heap(-infinity);  // never advanced: nothing is in its past
+    auto timers = make_timers<seconds_heap>(5);
+    EXPECT_EQ(heap.first(), nullptr);
+    heap.arm_at(timers[0], not_a_number);
+    EXPECT_EQ(heap.first(), &timers[0]);
+    heap.arm_at(timers[1], 2.0);
+    heap.arm_at(timers[2], 1.0);
+    heap.arm_at(timers[3], 1.0);
+    heap.arm_at(timers[4], -3.0);
+    names order;
+    while (seconds_timer* const first = heap.first()) {
+        order.push_back(first->name);
+        EXPECT_TRUE(heap.cancel(*first));
+        EXPECT_EQ(heap.check(), nullptr);
+    }
+    EXPECT_EQ(order, (names{4, 2, 3, 1, 0}));
+}
+
 TEST(TimerHeapOfDouble, InfinityAndNotANumberNeverFire) {
     seconds_heap heap(1.0);
     auto timers = make_timers<seconds_heap>(7);

@@ -1,45 +1,62 @@
 // verge/io/detail/clock_queue.hpp -- timers of clocks that may jump: the date, a user's clock.
 //
 // The monotonic timers stand in the timer service.  Here time may go back and stand still, so this
-// is an ordered map under a lock, with one alarm for the earliest: a timer of the service, or, for
+// is a timer_heap under a lock, with one alarm for the earliest: a timer of the service, or, for
 // CLOCK_REALTIME and CLOCK_BOOTTIME, the reactor's timerfd of that clock, which also tells when the
-// date was set.  Whatever wakes it, it asks the clock, completes what is due, and sets the alarm.
-// Timers whose time never comes are in a list instead.
+// date was set.  Whatever wakes it, it reads the clock, completes what is due, and sets the alarm.
+//
+// The heap is never advanced: its time stays before every expiry, so an expiry that the clock has
+// passed already, before it was set back, keeps its place.  Timers whose time never comes are in it
+// as well, behind all others; no alarm is set for them.
 //
 // Invariants
-//   K1  The map, the list, the timers in them and their waits change under the lock only.
-//   K2  The alarm is not later than the earliest expiry as the clock ran when it was set.
+//   CQ1  The heap, the timers of this queue and their waits change under the lock only.  A timer is
+//        in the heap if and only if it has waits.
+//   CQ2  The alarm is not later than the earliest expiry as the clock ran when it was set.
+//   CQ3  A wait that could not begin leaves nothing behind: the heap grows before anything changes,
+//        and never when a timer moves.
 
 #pragma once
 
 #include <verge/base/clock.hpp>
+#include <verge/base/detail/spin_lock.hpp>
+#include <verge/base/detail/thread_annotations.hpp>
+#include <verge/base/timer_id.hpp>
 #include <verge/driver/reactor.hpp>
 #include <verge/io/detail/loop_core.hpp>
-#include <verge/io/detail/loop_timers.hpp>
-#include <verge/io/detail/timer_list.hpp>
+#include <verge/io/detail/timer_waits.hpp>
 #include <verge/io/detail/wait_operation.hpp>
+#include <verge/io/execution_context.hpp>
 #include <verge/io/wait_traits.hpp>
+#include <verge/queue/timer_heap.hpp>
 
 #include <chrono>
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <type_traits>
 
 namespace verge {
 
-/// CLOCK_BOOTTIME: as the steady clock, but it goes on while the machine is suspended.
-struct boottime_clock {
-    using duration = std::chrono::nanoseconds;
-    using rep = duration::rep;
-    using period = duration::period;
-    using time_point = std::chrono::time_point<boottime_clock>;
-    static constexpr bool is_steady = true;
-    [[nodiscard]] static time_point now() noexcept;
-};
+struct boottime_clock;
 
 namespace detail::io {
+
+/// The lock of a clock's queue: a mutex, because it is held across system calls; or a no-op.  Its
+/// mutex is in the source file, since public headers do not include those of pthreads.
+class VERGE_CAPABILITY("mutex") clock_queue_lock {
+public:
+    explicit clock_queue_lock(bool used);
+    ~clock_queue_lock();
+    clock_queue_lock(const clock_queue_lock&) = delete;
+    clock_queue_lock& operator=(const clock_queue_lock&) = delete;
+    void lock() noexcept VERGE_ACQUIRE();
+    void unlock() noexcept VERGE_RELEASE();
+
+private:
+    struct impl;
+    const std::unique_ptr<impl> impl_;
+};
 
 /// What is the same for all clocks.  Its bodies are in src/io/clock_queue.cpp.
 class clock_queue_base : public execution_context::service,
@@ -55,71 +72,50 @@ protected:
     clock_queue_base(execution_context& context, kind which);
 
     struct next_look {
-        duration wait;    // how long until the clock should be asked again
+        duration wait;    // how long until the clock should be read again
         duration expiry;  // the earliest expiry, since the clock's epoch
     };
-    /// Under the lock: nothing if no timer is here.
-    virtual std::optional<next_look> next() = 0;
-    /// Under the lock: completes what is due.
-    virtual void take_due(ready_sink& to) = 0;
-    /// Under the lock: aborts what waits for an alarm.
-    virtual void abort_armed(ready_sink& to) = 0;
-    virtual void take_all(op_queue& to) = 0;
+    /// Nothing if no timer waits for an alarm.
+    virtual std::optional<next_look> next() VERGE_REQUIRES(lock_) = 0;
+    /// Completes what is due.
+    virtual void take_due(ready_sink& to) VERGE_REQUIRES(lock_) = 0;
+    /// Aborts what waits for an alarm.
+    virtual void abort_armed(ready_sink& to) VERGE_REQUIRES(lock_) = 0;
+    virtual void take_all(op_queue& to) VERGE_REQUIRES(lock_) = 0;
 
-    // A mutex: it is held over system calls.
-    void lock();
-    void unlock();
-    struct hold {
-        explicit hold(clock_queue_base& q) : queue(q) { queue.lock(); }
-        ~hold() { queue.unlock(); }
-        hold(const hold&) = delete;
-        hold& operator=(const hold&) = delete;
-        clock_queue_base& queue;
-    };
-
-    /// Under the lock: sets the alarm for what is the earliest now.
-    void set_alarm();
+    /// Sets the alarm for the earliest expiry.
+    void set_alarm() VERGE_REQUIRES(lock_);
 
     loop_core& loop_;
-    bool closed_ = false;
+    clock_queue_lock lock_;
+    bool closed_ VERGE_GUARDED_BY(lock_) = false;
 
 private:
-    struct secret;  // the mutex
     void shutdown() override;
     void clock_moved(void* sink) noexcept override;
     static void alarm_rang(reactor_timer& self, timer_id id, void* sink);
     void look(void* sink, timer_id rang) noexcept;
-    void close_watch() noexcept;
+    void close_watch() noexcept VERGE_REQUIRES(lock_);
 
     reactor& reactor_;
     const kind which_;
-    timer_id alarm_;         // under the lock: in the timer service
-    bool watching_ = false;  // under the lock: the reactor tells this queue of the clock
-    std::unique_ptr<secret> secret_;
+    timer_id alarm_ VERGE_GUARDED_BY(lock_);         // in the timer service
+    bool watching_ VERGE_GUARDED_BY(lock_) = false;  // the reactor tells this queue of the clock
 };
 
 template <class Clock, class Traits>
 class clock_queue;
 
-/// A timer of such a clock.
+/// A timer of such a clock.  All of it is under the queue's lock (CQ1).
 template <class Clock, class Traits>
-class clock_timer {
+class clock_timer : public heap_timer<typename Clock::time_point> {
 public:
     using queue_type = clock_queue<Clock, Traits>;
 
 private:
     friend queue_type;
-    friend class timer_list<clock_timer>;
-    using map = std::multimap<typename Clock::time_point, clock_timer*>;
-    typename Clock::time_point expiry_{};
-    wait_ring waits_;
-    bool has_slots_ = false;
-    bool armed_ = false;            // at_ is valid
-    bool listed_ = false;           // prev_ and next_ are
-    typename map::node_type node_;  // not armed: kept for the next time
-    typename map::iterator at_{};
-    clock_timer* prev_ = nullptr;
-    clock_timer* next_ = nullptr;
+    typename Clock::time_point expiry_{};  // also while it has no waits
+    timer_waits waits_;
 };
 
 template <class Clock, class Traits>
@@ -131,69 +127,53 @@ public:
     explicit clock_queue(execution_context& context) : clock_queue_base(context, own_kind()) {}
 
     std::size_t expires_at(timer& t, const clock_time& expiry, duration) {
-        op_queue ended;
-        std::size_t count = 0;
-        {
-            const hold locked(*this);
-            count = take(t, ended, true);
+        return end_waits(loop_, [&](op_queue& to) {
+            const lock_scope hold(lock_);
+            const std::size_t count = take(t, to, wait_end::aborted);
             t.expiry_ = expiry;
-        }
-        loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
-        return count;
+            return count;
+        });
     }
     [[nodiscard]] clock_time expiry(const timer& t) {
-        const hold locked(*this);
+        const lock_scope hold(lock_);
         return t.expiry_;
     }
     std::size_t cancel(timer& t) {
-        op_queue ended;
-        std::size_t count = 0;
-        {
-            const hold locked(*this);
-            count = take(t, ended, true);
-        }
-        loop_.post_announced(ended, static_cast<std::ptrdiff_t>(count));
-        return count;
+        return end_waits(loop_, [&](op_queue& to) {
+            const lock_scope hold(lock_);
+            return take(t, to, wait_end::aborted);
+        });
     }
     std::size_t cancel_one(timer& t) {
-        op_queue ended;
-        {
-            const hold locked(*this);
-            wait_operation* const op = t.waits_.pop();
-            if (op == nullptr) return 0;
-            end_one(t, op, ended);
-        }
-        loop_.post_announced(ended, 1);
-        return 1;
+        return end_waits(loop_, [&](op_queue& to) {
+            const lock_scope hold(lock_);
+            const std::size_t count = t.waits_.abort_first(to);
+            if (t.waits_.empty()) heap_.cancel(t);
+            return count;
+        });
     }
     void cancel(timer& t, wait_operation* op) {
-        op_queue ended;
-        {
-            const hold locked(*this);
-            if (!t.waits_.remove(op)) return;
-            end_one(t, op, ended);
-        }
-        loop_.post_announced(ended, 1);
+        end_waits(loop_, [&](op_queue& to) {
+            const lock_scope hold(lock_);
+            const std::size_t count = t.waits_.abort(op, to);
+            if (t.waits_.empty()) heap_.cancel(t);
+            return count;
+        });
     }
     void wait(timer& t, wait_operation* op, bool has_slot) {
-        if (!try_wait(t, op, has_slot)) op->destroy();  // outside the lock: user code
+        if (!try_wait(t, op, has_slot)) op->destroy();  // without the lock: user code
     }
     void move(timer& from, timer& to) {
-        const hold locked(*this);
-        prepare(to);
+        const lock_scope hold(lock_);
         to.expiry_ = from.expiry_;
-        if (from.waits_.empty()) return;
-        remove(from);
-        to.waits_ = std::exchange(from.waits_, {});
-        to.has_slots_ = std::exchange(from.has_slots_, false);
-        if (to.has_slots_) to.waits_.for_each([&](wait_operation& op) { op.set_owner(&to); });
-        insert(to);
+        if (!heap_.cancel(from)) return;
+        heap_.arm_at(to, to.expiry_);  // where `from` was there is room: it cannot throw
+        to.waits_.take_over(from.waits_);
+        to.waits_.set_owner(&to);
     }
     void destroy(timer& t) { cancel(t); }
 
 private:
-    using map = typename timer::map;
-
     static constexpr kind own_kind() noexcept {
         if constexpr (!std::is_same_v<Traits, wait_traits<Clock>>) {
             return kind::user;
@@ -206,110 +186,58 @@ private:
 
     // False if the context ends.
     bool try_wait(timer& t, wait_operation* op, bool has_slot) {
-        const hold locked(*this);
+        const lock_scope hold(lock_);
         if (closed_) return false;
         // What may throw comes first, and leaves nothing behind.
-        prepare(t);
-        const bool is_first = t.waits_.empty();
-        if (is_first) insert(t);
+        if (t.waits_.empty()) heap_.arm_at(t, t.expiry_);
         try {
-            if (t.armed_ && t.at_ == map_.begin()) set_alarm();
+            if (heap_.first() == &t) set_alarm();
         } catch (...) {
-            if (is_first) remove(t);
+            if (t.waits_.empty()) heap_.cancel(t);
             throw;
         }
         loop_.wait_begun();
-        if (has_slot) {
-            t.has_slots_ = true;
-            op->set_owner(&t);
-        }
-        t.waits_.push(op);
+        t.waits_.push(op, has_slot, &t);
         return true;
     }
 
-    // Under the lock, as all below: memory for the map, once a timer.
-    static void prepare(timer& t) {
-        if (t.armed_ || t.listed_ || !t.node_.empty()) return;
-        map one;
-        one.emplace(clock_time{}, &t);
-        t.node_ = one.extract(one.begin());
-    }
-    void insert(timer& t) {
-        if (t.expiry_ == (clock_time::max)()) {
-            t.listed_ = true;
-            return never_.push(t);
-        }
-        t.node_.key() = t.expiry_;
-        t.node_.mapped() = &t;
-        t.at_ = map_.insert(std::move(t.node_));
-        t.armed_ = true;
-    }
-    void remove(timer& t) {
-        if (std::exchange(t.listed_, false)) return never_.remove(t);
-        if (!std::exchange(t.armed_, false)) return;
-        t.node_ = map_.extract(t.at_);
-    }
-    std::size_t take(timer& t, op_queue& to, bool aborted) {
-        remove(t);
-        if (std::exchange(t.has_slots_, false)) {
-            t.waits_.for_each([](wait_operation& op) { op.set_owner(nullptr); });
-        }
-        std::size_t count = 0;
-        while (wait_operation* const op = t.waits_.pop()) {
-            if (aborted) op->abort();
-            to.push(op);
-            ++count;
-        }
-        return count;
-    }
-    void end_one(timer& t, wait_operation* op, op_queue& to) {
-        if (t.has_slots_) op->set_owner(nullptr);
-        op->abort();
-        to.push(op);
-        if (t.waits_.empty()) remove(t);
+    std::size_t take(timer& t, op_queue& to, wait_end how) VERGE_REQUIRES(lock_) {
+        heap_.cancel(t);
+        return t.waits_.take(to, how);
     }
 
-    std::optional<next_look> next() override {
-        if (map_.empty()) return std::nullopt;
-        const clock_time first = map_.begin()->first;
+    // The timer that the alarm is for, or nullptr.
+    [[nodiscard]] timer* earliest() const VERGE_REQUIRES(lock_) {
+        timer* const first = heap_.first();
+        return first == nullptr || first->expiry_ == (clock_time::max)() ? nullptr : first;
+    }
+    std::optional<next_look> next() override VERGE_REQUIRES(lock_) {
+        const timer* const first = earliest();
+        if (first == nullptr) return std::nullopt;
         const clock_time now = Clock::now();
-        next_look look{duration::zero(), duration::max()};
-        if (first > now) {
-            // The difference of two times of different signs may be too large.
-            using wide = std::chrono::duration<long double, std::nano>;
-            const wide left = wide(first.time_since_epoch()) - wide(now.time_since_epoch());
-            const auto limited =
-                left >= wide((Clock::duration::max)()) ? (Clock::duration::max)() : first - now;
-            look.wait = in_nanoseconds(Traits::to_wait_duration(limited));
-        }
-        look.expiry = in_nanoseconds(first.time_since_epoch());
+        next_look look{duration::zero(), in_nanoseconds(first->expiry_.time_since_epoch())};
+        if (first->expiry_ > now) look.wait = time_left<Clock, Traits>(first->expiry_, now);
         return look;
     }
-
-    void take_due(ready_sink& to) override {
-        while (!map_.empty()) {
-            if (map_.begin()->first > Clock::now()) return;
-            take_first(to, false);
+    void take_due(ready_sink& to) override VERGE_REQUIRES(lock_) {
+        while (timer* const first = earliest()) {
+            if (first->expiry_ > Clock::now()) return;
+            heap_.cancel(*first);
+            first->waits_.take(to, wait_end::expired);
         }
     }
-    void abort_armed(ready_sink& to) override {
-        while (!map_.empty())
-            take_first(to, true);
+    void abort_armed(ready_sink& to) override VERGE_REQUIRES(lock_) {
+        while (timer* const first = earliest()) {
+            heap_.cancel(*first);
+            first->waits_.take(to, wait_end::aborted);
+        }
     }
-    void take_first(ready_sink& to, bool aborted) {
-        const std::size_t count = take(*map_.begin()->second, to.ready, aborted);
-        to.count += count;
-        to.finished += static_cast<std::ptrdiff_t>(count);
-    }
-    void take_all(op_queue& to) override {
-        while (!map_.empty())
-            take(*map_.begin()->second, to, false);
-        while (timer* const t = never_.front())
-            take(*t, to, false);
+    void take_all(op_queue& to) override VERGE_REQUIRES(lock_) {
+        while (timer* const first = heap_.first())
+            take(*first, to, wait_end::expired);
     }
 
-    map map_;
-    timer_list<timer> never_;  // with an expiry that never comes
+    timer_heap<timer> heap_ VERGE_GUARDED_BY(lock_){(clock_time::min)()};
 };
 
 }  // namespace detail::io

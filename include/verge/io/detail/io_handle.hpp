@@ -11,10 +11,10 @@
 #include <verge/io/buffer.hpp>
 #include <verge/io/cancellation.hpp>
 #include <verge/io/detail/bound_handler.hpp>
+#include <verge/io/detail/loop_access.hpp>
 #include <verge/io/detail/loop_core.hpp>
 #include <verge/io/detail/operation.hpp>
 #include <verge/io/detail/thread_cache.hpp>
-#include <verge/io/detail/timer_handle.hpp>
 #include <verge/io/error.hpp>
 
 #include <atomic>

@@ -20,16 +20,18 @@
 // stop().
 //
 // Invariants
-//   L1  queue_, active_, waits_, idle_, leading_ and blocked_ change under lock_ only.
-//   L2  While blocked_, the leader is in the reactor, or about to be, and who adds work interrupts.
-//   L3  An operation becomes ready (pushed) before the work that announced it is finished.
-//       The end of a wait is counted by who makes it ready, or takes it from the inbox.
-//   L4  With an inbox, who sleeps has said so there (fall_asleep) under lock_, with what says how
-//       to wake it; who leaves run() says it again for those who sleep on.
-//   L5  A thread outside touches nothing of this once what it came to do can be seen to be done,
-//       unless it has counted itself in late_ before: then the end waits for it.  So the context
-//       may be destroyed when run() has returned, though the post of what ran last, the end of the
-//       last guard, or the stop() that led to it has not.
+//   LC1  queue_, active_, waits_, idle_, leading_ and blocked_ change under lock_ only.
+//   LC2  While blocked_, the leader is in the reactor, or about to be, and a thread that adds work
+//        interrupts it.
+//   LC3  An operation becomes ready (pushed) before the work that announced it is finished.  The
+//        end of a wait is counted by the thread that makes it ready, or takes it from the inbox.
+//   LC4  With an inbox, a thread that sleeps has stored that there (fall_asleep) under lock_,
+//        together with what says how to wake it; a thread that leaves run() stores it again for
+//        those that sleep on.
+//   LC5  A thread outside touches nothing of this once its effect can be seen, unless it has
+//        counted itself in late_ before: then the end waits for it.  So the context may be
+//        destroyed when run() has returned, though the post of the last operation, the end of the
+//        last guard, or the stop() that led to it has not.
 //
 // Memory orders: see docs/memory_model.md.
 
@@ -38,6 +40,7 @@
 #include <verge/base/clock.hpp>
 #include <verge/base/detail/optional_lock.hpp>
 #include <verge/base/detail/spin_lock.hpp>
+#include <verge/base/detail/thread_annotations.hpp>
 #include <verge/base/parker.hpp>
 #include <verge/driver/reactor.hpp>
 #include <verge/io/detail/op_inbox.hpp>
@@ -148,22 +151,25 @@ private:
     std::size_t run_some(std::size_t most, time_point until, bool block);
     [[nodiscard]] operation* next(thread_info& me, time_point until, bool block);
     [[nodiscard]] operation* next_in_turn(thread_info& me, time_point until, bool block);
-    [[nodiscard]] operation* next_slowly(thread_info& me, time_point until, bool block);
-    void lead(thread_info& me, time_point until, bool block);
-    void settle(thread_info& me) noexcept;
-    [[nodiscard]] bool out_of_work() const noexcept;
+    // May give the lock up for a while, as may lead(), park() and spin_for_posts().
+    [[nodiscard]] operation* next_slowly(thread_info& me, time_point until, bool block)
+        VERGE_REQUIRES(lock_);
+    void lead(thread_info& me, time_point until, bool block) VERGE_REQUIRES(lock_);
+    void park(thread_info& me, time_point until) noexcept VERGE_REQUIRES(lock_);
+    [[nodiscard]] bool spin_for_posts() noexcept VERGE_REQUIRES(lock_);
+    void leave(thread_info& me) noexcept;
+    void settle(thread_info& me) noexcept VERGE_REQUIRES(lock_);
+    [[nodiscard]] bool out_of_work() const noexcept VERGE_REQUIRES(lock_);
     void stop_if_out_of_work() noexcept;
     [[nodiscard]] std::atomic<std::ptrdiff_t>& own_cell() noexcept;
-    [[nodiscard]] thread_info* pop_idle() noexcept;
-    void stop_locked(thread_info*& to_wake, bool& interrupt) noexcept;
-    void unlock_and_wake() noexcept;
-    void unlock_and_finish(thread_info* woken, bool interrupt) noexcept;
+    [[nodiscard]] thread_info* pop_idle() noexcept VERGE_REQUIRES(lock_);
+    void stop_locked(thread_info*& to_wake, bool& interrupt) noexcept VERGE_REQUIRES(lock_);
+    void unlock_and_wake() noexcept VERGE_RELEASE(lock_);
+    void unlock_and_finish(thread_info* woken, bool interrupt) noexcept VERGE_RELEASE(lock_);
     void wake_sleeper() noexcept;
-    void take_inbox(op_queue& to) noexcept;
-    void leave_inbox() noexcept;
+    void take_inbox(op_queue& to) noexcept VERGE_REQUIRES(lock_);
+    void leave_inbox() noexcept VERGE_REQUIRES(lock_);
     void finish(thread_info* woken, bool interrupt) noexcept;
-    void park(thread_info& me, time_point until) noexcept;
-    [[nodiscard]] bool spin_for_posts() noexcept;
 
     // Keeps what different threads write out of one another's cache lines.  Not alignas: services
     // may be in memory of a user's allocator, which need not know of such.
@@ -181,17 +187,19 @@ private:
 
     // Of the threads that run; and of those that post, but with an inbox.
     optional_lock<spin_lock> lock_;
-    op_queue queue_;                 // under lock_, as all up to spinning_
-    std::ptrdiff_t active_ = 0;      // threads inside a handler, or that hold any
-    std::ptrdiff_t waits_ = 0;       // begun by threads that run, less all that ended
-    bool leading_ = false;           // a thread runs the reactor
-    bool blocked_ = false;           // it may sleep there
-    thread_info* idle_ = nullptr;    // parked threads, the last first
-    unsigned since_reactor_ = 0;     // operations taken since the reactor was last looked at
-    unsigned every_ = 64;            // after so many it is overdue; fewer where they last long
-    time_point last_look_ = {};      // at the reactor, while there was work; else 0
-    bool spin_next_ = false;         // the last sleep was ended very soon by a post
-    bool spinning_ = false;          // the leader looks at hint_ for a moment before it sleeps
+    op_queue queue_ VERGE_GUARDED_BY(lock_);
+    std::ptrdiff_t active_ VERGE_GUARDED_BY(lock_) = 0;  // threads in a handler, or that hold any
+    std::ptrdiff_t waits_ VERGE_GUARDED_BY(lock_) = 0;  // begun by threads that run, less all ended
+    bool leading_ VERGE_GUARDED_BY(lock_) = false;      // a thread runs the reactor
+    bool blocked_ VERGE_GUARDED_BY(lock_) = false;      // it may sleep there
+    thread_info* idle_ VERGE_GUARDED_BY(lock_) = nullptr;  // parked threads, the last first
+    unsigned since_reactor_ VERGE_GUARDED_BY(lock_) = 0;   // operations since the reactor last ran
+    // After this many the reactor is overdue; fewer where they last long.  Written under lock_;
+    // read without it where only one thread runs.
+    unsigned every_ = 64;
+    time_point last_look_ VERGE_GUARDED_BY(lock_) = {};  // at the reactor, with work left; else 0
+    bool spin_next_ VERGE_GUARDED_BY(lock_) = false;     // a post ended the last sleep very soon
+    bool spinning_ VERGE_GUARDED_BY(lock_) = false;      // the leader polls hint_ before it sleeps
     std::atomic<bool> hint_{false};  // to a leader that spins: something was posted
     gap before_work_;
 

@@ -1,13 +1,13 @@
 // verge/io/detail/loop_timers.hpp -- the timers of a context on CLOCK_MONOTONIC.
 //
-// A timer is 32 bytes: a lock, the expiry, the id of its slot in the reactor's timer service, and a
-// ring of waits.
+// A timer is 32 bytes: a lock, the expiry, the id of its slot in the reactor's timer service, and
+// its waits (timer_waits.hpp).  tests/unit/io/timer_test.cpp asserts that.
 //
 // Lazy slots.  Most waits are cancelled, and the next one of that timer is for later: a time-out a
 // request.  So cancelling leaves the slot where it is, and the next wait uses it if it is armed for
-// no later than the new expiry.  When the slot is due too early, it is armed anew for the time that
-// counts; when there are no waits, it ends.  So an arm and a cancel touch no shard at all, at the
-// price of one wake-up for nothing a timer, at the time the first of these waits was for.
+// no later than the new expiry.  When the slot is due too early, it is armed anew for the expiry;
+// when there are no waits, it ends.  So an arm and a cancel touch no shard at all, at the price of
+// one spurious wake-up a timer, at the time the first of these waits was for.
 //
 // States of a timer, all changed under its own lock:
 //   no slot  id is empty; no waits
@@ -17,27 +17,30 @@
 //            of the service, from which the end of the context takes its waits.
 //
 // Invariants
-//   W1  Who empties the ring, or takes a wait out, decides how these waits end: exactly one end.
-//   W2  The reactor looks at the waits only if the id it collected is still the timer's, and takes
-//       them only if the expiry is not after the deadline that was due: never early.
-//   W3  When a timer is destroyed or moved, nobody holds its address: the slot was cancelled, and a
-//       reactor that had begun it has ended it.  It holds the address only between begin() and
-//       end(), where it takes no user's lock.
-//   W4  A wait is counted as the loop's work from wait() until that has it in a queue.
-//   W5  A new expiry and the end of the waits for the old one are one change under the lock, so a
-//       wait that begins at that moment in another thread is ended, or is for the new expiry.
-//   W6  A listed timer's id and expiry are the links of the list, which change under its lock;
-//       with waits and expiry `never` a timer is listed.
+//   LT1  The thread that takes waits out decides how they end (TW1): exactly one end.
+//   LT2  The reactor looks at the waits only if the id it collected is still the timer's, and takes
+//        them only if the expiry is not after the deadline that was due: never early.
+//   LT3  When a timer is destroyed or moved, no thread holds its address: the slot was cancelled,
+//        and a reactor that had begun it has ended it.  The reactor holds the address only between
+//        begin() and end(), where it takes no user's lock.
+//   LT4  A wait is counted as the loop's work from wait() until the loop has it in a queue.
+//   LT5  A new expiry and the end of the waits for the old one are one change under the lock, so a
+//        wait that begins at that moment in another thread is ended, or is for the new expiry.
+//   LT6  A listed timer's id and expiry are the links of the list, which change under its lock;
+//        with waits and expiry `never` a timer is listed.
 // Locks: the timer's, then the list's, or the shard's and then (to set the timerfd) the reactor's.
 
 #pragma once
 
 #include <verge/base/clock.hpp>
+#include <verge/base/detail/optional_lock.hpp>
 #include <verge/base/detail/spin_lock.hpp>
+#include <verge/base/detail/thread_annotations.hpp>
 #include <verge/base/timer_id.hpp>
 #include <verge/driver/reactor.hpp>
 #include <verge/io/detail/loop_core.hpp>
 #include <verge/io/detail/timer_list.hpp>
+#include <verge/io/detail/timer_waits.hpp>
 #include <verge/io/detail/wait_operation.hpp>
 #include <verge/io/execution_context.hpp>
 
@@ -57,23 +60,30 @@ public:
 private:
     friend class loop_timers;
     friend class timer_list<loop_timer>;
-    [[nodiscard]] time_point expiry() const noexcept { return listed_ ? never : expiry_; }
-    [[nodiscard]] timer_id id() const noexcept { return listed_ ? timer_id() : id_; }
+    [[nodiscard]] time_point expiry() const noexcept VERGE_REQUIRES(lock_) {
+        return listed_ ? never : expiry_;
+    }
+    [[nodiscard]] timer_id id() const noexcept VERGE_REQUIRES(lock_) {
+        return listed_ ? timer_id() : id_;
+    }
 
+    [[no_unique_address]] timer_waits waits_ VERGE_GUARDED_BY(lock_);
+    // In the rest of its 16 bytes.  Covered: it is listed, or the slot is armed for no later than
+    // the expiry.  Listed: the links are valid, and not expiry_ and id_.
+    bool covered_ VERGE_GUARDED_BY(lock_) = false;
+    bool listed_ VERGE_GUARDED_BY(lock_) = false;
+    std::uint8_t slack_bits_ VERGE_GUARDED_BY(lock_) = 0;  // slack: 2^that nanoseconds; 0: none
     mutable spin_lock lock_;
-    bool has_slots_ = false;       // under lock_, as all below: a wait has a cancellation slot
-    bool covered_ = false;         // listed, or the slot is armed for no later than the expiry
-    bool listed_ = false;          // the links are valid, and not expiry_ and id_
-    std::uint8_t slack_bits_ = 0;  // 2^that is the slack, in nanoseconds; 0: none
+    // Under lock_ as well, and the links also under the list's.  clang does not find the lock of a
+    // member of an anonymous union; but all functions that use one require lock_.
     union {
         time_point expiry_ = {};
-        loop_timer* next_;  // under the list's lock
+        loop_timer* next_;
     };
     union {
         timer_id id_ = {};
-        loop_timer* prev_;  // under the list's lock
+        loop_timer* prev_;
     };
-    wait_ring waits_;
 };
 
 class loop_timers final : public execution_context::service {
@@ -92,10 +102,10 @@ public:
     /// Ends one wait, if it is there.
     void cancel(loop_timer& timer, wait_operation* op) noexcept;
 
-    /// Nobody else uses them: moves expiry and waits from one timer to another, that is new or was
-    /// destroyed.
+    /// No other thread uses them: moves expiry and waits from one timer to another, which is new or
+    /// was destroyed.
     void move(loop_timer& from, loop_timer& to) noexcept;
-    /// Nobody else uses it: ends its waits and gives up its slot.
+    /// No other thread uses it: ends its waits and gives up its slot.
     void destroy(loop_timer& timer) noexcept;
 
     [[nodiscard]] loop_core& loop() noexcept { return loop_; }
@@ -106,24 +116,24 @@ public:
 
 private:
     void shutdown() override;
-    static std::size_t take(loop_timer& timer, op_queue& to, bool aborted) noexcept;
-    static void end_one(loop_timer& timer, wait_operation* op, op_queue& to) noexcept;
-    void set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept;
+    [[nodiscard]] loop_timer* first_listed() noexcept;
+    void set_expiry(loop_timer& timer, time_point expiry, duration slack) noexcept
+        VERGE_REQUIRES(timer.lock_);
     [[gnu::noinline]] std::size_t end_and_expire_at(loop_timer& timer, time_point expiry,
                                                     duration slack) noexcept;
-    [[gnu::cold]] void list(loop_timer& timer) noexcept;
-    [[gnu::cold]] void unlist(loop_timer& timer) noexcept;
+    [[gnu::cold]] void list(loop_timer& timer) noexcept VERGE_REQUIRES(timer.lock_);
+    [[gnu::cold]] void unlist(loop_timer& timer) noexcept VERGE_REQUIRES(timer.lock_);
     [[nodiscard]] bool try_wait(loop_timer& timer, wait_operation* op, bool has_slot);
     [[nodiscard]] timer_id slot_of(loop_timer& timer) const noexcept;
-    [[nodiscard]] bool arm(loop_timer& timer);
+    [[nodiscard]] bool arm(loop_timer& timer) VERGE_REQUIRES(timer.lock_);
     void disarm(timer_id id) noexcept;
 
     loop_core& loop_;
     reactor& reactor_;
     const bool locked_;    // not with concurrency_hint_unsafe: then no timer's lock is taken
-    bool closed_ = false;  // by the destruction of the context
+    bool closed_ = false;  // by the destruction of the context, when no other thread uses it
     spin_lock list_lock_;
-    timer_list<loop_timer> listed_;  // under list_lock_
+    timer_list<loop_timer> listed_ VERGE_GUARDED_BY(list_lock_);
 };
 
 }  // namespace verge::detail::io

@@ -2,71 +2,23 @@
 
 #pragma once
 
-#include <verge/io/any_io_executor.hpp>
+#include <verge/io/associated.hpp>
+#include <verge/io/cancellation.hpp>
 #include <verge/io/detail/clock_queue.hpp>
-#include <verge/io/detail/loop_executor.hpp>
+#include <verge/io/detail/handler_tracking.hpp>
+#include <verge/io/detail/loop_access.hpp>
+#include <verge/io/detail/loop_core.hpp>
 #include <verge/io/detail/loop_timers.hpp>
 #include <verge/io/detail/wait_operation.hpp>
-#include <verge/io/io_context.hpp>
-#include <verge/io/thread_pool.hpp>
+#include <verge/io/execution_context.hpp>
 #include <verge/io/wait_traits.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
 namespace verge::detail::io {
-
-void sleep_for(duration time) noexcept;
-
-/// How long to sleep, at most, for a time of a clock.
-template <class Clock, class Traits>
-duration wait_in_nanoseconds(const typename Clock::time_point& until,
-                             const typename Clock::time_point& now) {
-    using wide = std::chrono::duration<long double, std::nano>;
-    const wide left = wide(until.time_since_epoch()) - wide(now.time_since_epoch());
-    const auto limited =
-        left >= wide((Clock::duration::max)()) ? (Clock::duration::max)() : until - now;
-    return std::min<duration>(in_nanoseconds(Traits::to_wait_duration(limited)),
-                              std::chrono::hours(24));
-}
-
-template <class T>
-inline constexpr bool is_loop_executor = false;
-template <class Context, class Allocator, bool Tracked>
-inline constexpr bool is_loop_executor<loop_executor<Context, Allocator, Tracked>> = true;
-template <class Inner, class Token>
-inline constexpr bool is_loop_executor<executor_with_default<Inner, Token>> =
-    is_loop_executor<Inner>;
-
-/// The loop behind an executor.
-template <class Executor>
-loop_core& loop_of(const Executor& ex) {
-    if constexpr (is_loop_executor<Executor>) {
-        return ex.loop();
-    } else {
-        if constexpr (std::is_same_v<without_default_t<Executor>, any_io_executor>) {
-            if (const auto* io = ex.template target<io_context::executor_type>()) return io->loop();
-        }
-        execution_context& context = verge::query(ex, execution::context);
-        return use_service<loop_core>(context);
-    }
-}
-
-/// Whether handlers without an executor of their own may be called by the loop itself.
-template <class Executor>
-bool called_by_loop(const Executor& ex) noexcept {
-    if constexpr (is_loop_executor<Executor>) {
-        return true;
-    } else if constexpr (std::is_same_v<without_default_t<Executor>, any_io_executor>) {
-        return ex.template target<io_context::executor_type>() != nullptr ||
-               ex.template target<thread_pool::executor_type>() != nullptr;
-    } else {
-        return false;
-    }
-}
 
 template <class Clock, class Traits>
 inline constexpr bool is_monotonic =

@@ -33,6 +33,7 @@
 #include <verge/io/default_completion_token.hpp>
 #include <verge/io/deferred.hpp>
 #include <verge/io/detail/io_handle.hpp>
+#include <verge/io/detail/loop_access.hpp>
 #include <verge/io/error.hpp>
 #include <verge/io/execution.hpp>
 
