@@ -254,18 +254,13 @@ loop_timer* loop_timers::first_listed() noexcept {
 void loop_timers::shutdown() {
     closed_ = true;
     ready_sink doomed;
-    due_timer batch[64];
-    auto& timers = reactor_.timers();
-    while (const std::size_t count = timers.collect(last_time, batch, std::size(batch))) {
-        for (std::size_t i = 0; i < count; ++i) {
-            const auto timer = timers.begin(batch[i]);
-            if (!timer) continue;
+    reactor_.timers().dispatch_due(
+        last_time, no_budget,
+        [&](const reactor::timer_service::running_timer& timer, const due_timer& due) {
             if (void* const object = timer.payload().plain_object()) {
-                expired(object, batch[i].id, never, &doomed);
+                expired(object, due.id, never, &doomed);
             }
-            timers.end(timer);
-        }
-    }
+        });
     while (loop_timer* const timer = first_listed()) {
         const optional_scope hold(timer->lock_, locked_);
         unlist(*timer);

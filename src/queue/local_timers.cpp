@@ -154,8 +154,9 @@ public:
 
     void trim() noexcept { const auto freed = pool_.trim(); }
 
-    counters stats() const noexcept {
-        counters copy = counters_;
+    timer_stats stats() const noexcept {
+        timer_stats copy;
+        static_cast<timer_counters&>(copy) = counters_;
         copy.pending = wheel_.size();
         return copy;
     }
@@ -288,7 +289,7 @@ private:
     pool pool_;
     wheel wheel_;  // after the pool: destroyed first, so that it links no destroyed timer
     time_point now_;
-    counters counters_;
+    timer_counters counters_;
     std::size_t max_timers_;
     entry* running_ = nullptr;    // its callback has been called and has not returned
     entry* dropped_ = nullptr;    // linked through next_dropped
@@ -362,7 +363,7 @@ void local_timers::trim() noexcept {
     impl_->trim();
 }
 
-local_timers::counters local_timers::stats() const noexcept {
+timer_stats local_timers::stats() const noexcept {
     return impl_->stats();
 }
 

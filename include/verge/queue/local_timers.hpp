@@ -18,8 +18,8 @@
 
 #include <verge/base/callback.hpp>
 #include <verge/base/clock.hpp>
-#include <verge/base/stats.hpp>
 #include <verge/base/timer_id.hpp>
+#include <verge/base/timer_stats.hpp>
 #include <verge/queue/periodic.hpp>
 
 #include <cstddef>
@@ -58,28 +58,6 @@ public:
         time_point start = {};               ///< The time until the first run_due().
         std::size_t reserve = 0;             ///< Timers that can be pending without an allocation.
         std::size_t max_timers = unlimited;  ///< Scheduling more returns an empty id.
-    };
-
-    /// A snapshot, for dashboards and tests.
-    struct counters {
-        std::uint64_t scheduled = 0;
-        std::uint64_t cancelled = 0;
-        std::uint64_t rescheduled = 0;
-        std::uint64_t fired = 0;
-        std::uint64_t dropped = 0;
-        std::uint64_t rejected = 0;
-        std::uint64_t pending = 0;
-
-        template <class Visitor>
-        void visit(Visitor&& v) const {
-            v("scheduled", stat_kind::counter, scheduled, "Timers scheduled.");
-            v("cancelled", stat_kind::counter, cancelled, "Timers cancelled before they began.");
-            v("rescheduled", stat_kind::counter, rescheduled, "Timers given a new deadline.");
-            v("fired", stat_kind::counter, fired, "Callbacks run.");
-            v("dropped", stat_kind::counter, dropped, "Timers dropped by clear().");
-            v("rejected", stat_kind::counter, rejected, "Timers refused: max_timers was reached.");
-            v("pending", stat_kind::gauge, pending, "Timers waiting for their time.");
-        }
     };
 
     local_timers();
@@ -162,7 +140,7 @@ public:
     /// Returns memory that no timer uses to the system.
     void trim() noexcept;
 
-    [[nodiscard]] counters stats() const noexcept;
+    [[nodiscard]] timer_stats stats() const noexcept;
 
 private:
     class impl;

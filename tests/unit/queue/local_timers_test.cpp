@@ -612,7 +612,7 @@ TEST_F(LocalTimers, CountsWhatItDoes) {
                        {"rejected", stat_kind::counter, 1},
                        {"pending", stat_kind::gauge, 1},
                    }));
-    static_assert(stats_snapshot<local_timers::counters>);
+    static_assert(stats_snapshot<timer_stats>);
 }
 
 // ---- from inside a callback -------------------------------------------------------------------
