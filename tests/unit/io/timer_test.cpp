@@ -655,8 +655,13 @@ TEST(Timer, MemoryRefusedBeginsNoWaitOfAUsersClock) {
             } catch (const std::bad_alloc&) {
             }
         }
-        EXPECT_EQ(timer.cancel(), begun ? 1U : 0U);
-        EXPECT_EQ(io.run_for(10s), begun ? 1U : 0U);
+        // What was refused does not stand before another timer, whose alarm it has not set.
+        game_timer later(io, 2s);
+        later.async_wait([](std::error_code error) { EXPECT_FALSE(error); });
+        game_clock::current += 2s;
+        EXPECT_EQ(io.run_for(10s), begun ? 2U : 1U);
+        game_clock::current = {};
+        EXPECT_EQ(timer.cancel(), 0U);
     }
     EXPECT_GE(refused, 3) << "the operation, the heap, the alarm";
 }
@@ -702,6 +707,62 @@ TEST(Timer, EqualExpiriesOfAClockCompleteInTheOrderOfTheirWaits) {
     game_clock::current += 1s;
     EXPECT_EQ(io.run(), 10U);
     EXPECT_EQ(log, "cbdefghiCa");  // one that was armed again, or moved, is the last
+}
+
+TEST(Timer, ExpiriesBeforeTheEpochKeepTheirOrder) {
+    game_clock::current = game_clock::time_point(-1h);
+    io_context io;
+    std::string log;
+    game_timer a(io, -1s);
+    game_timer b(io, -3s);
+    game_timer c(io, -2s);
+    a.async_wait([&](std::error_code) { log += 'a'; });
+    b.async_wait([&](std::error_code) { log += 'b'; });
+    c.async_wait([&](std::error_code) { log += 'c'; });
+    EXPECT_EQ(io.run(), 3U);
+    EXPECT_EQ(log, "bca");
+}
+
+// The alarm was set as the clock ran then; each wait for the earliest expiry sets it anew.
+TEST(Timer, AFurtherWaitReadsTheClockAgain) {
+    game_clock::current = {};
+    io_context io;
+    basic_waitable_timer<game_clock> timer(io, 1h);
+    int fired = 0;
+    timer.async_wait([&](std::error_code error) { fired += error ? 0 : 1; });
+    EXPECT_EQ(io.poll(), 0U);
+    game_clock::current += 1h;
+    timer.async_wait([&](std::error_code error) { fired += error ? 0 : 1; });
+    EXPECT_EQ(io.run_for(10s), 2U);
+    EXPECT_EQ(fired, 2);
+}
+
+// However its last wait is ended: the alarm is set for the next timer that waits.
+TEST(Timer, WithoutWaitsATimerHoldsNoAlarmOfItsClock) {
+    game_clock::current = {};
+    io_context io;
+    const auto alarm_sets = [&] {
+        const auto stats = io.loop().use_reactor().timers().stats();
+        return stats.scheduled + stats.rescheduled;
+    };
+    using timer_type = basic_waitable_timer<game_clock>;
+    timer_type early(io, 1h);
+    timer_type late(io, 2h);
+    cancellation_signal signal;
+    const auto begin_and_end = [&](auto end) {
+        early.async_wait(bind_cancellation_slot(signal.slot(), [](std::error_code) {}));
+        end();
+        const auto before = alarm_sets();
+        late.async_wait([](std::error_code) {});
+        EXPECT_EQ(alarm_sets(), before + 1);
+        EXPECT_EQ(late.cancel(), 1U);
+        EXPECT_EQ(io.poll(), 2U);
+        io.restart();
+    };
+    begin_and_end([&] { early.cancel(); });
+    begin_and_end([&] { early.cancel_one(); });
+    begin_and_end([&] { signal.emit(cancellation_type::total); });
+    begin_and_end([&] { early.expires_after(1h); });
 }
 
 TEST(Timer, AClocksAlarmIsForTheEarliestThatIsLeft) {
