@@ -29,10 +29,10 @@ struct job {
 // Threads that make calls for fibers.
 //
 // Invariants
-//   B1  Each queued job has an idle helper that no other job counts on, or one was started for it,
+//   BK1  Each queued job has an idle helper that no other job counts on, or one was started for it,
 //       or no more can be started: then the existing ones take it.
-//   B2  A helper ends under the lock, and only if nothing is queued.
-//   B3  After done is set, the helper uses only the job's address: the fiber may have ended.
+//   BK2  A helper ends under the lock, and only if nothing is queued.
+//   BK3  After done is set, the helper uses only the job's address: the fiber may have ended.
 //
 // tests/model/fiber_handover_model.cpp explores this source.
 class helper_threads {

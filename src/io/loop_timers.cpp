@@ -254,13 +254,11 @@ loop_timer* loop_timers::first_listed() noexcept {
 void loop_timers::shutdown() {
     closed_ = true;
     ready_sink doomed;
-    reactor_.timers().dispatch_due(
-        last_time, no_budget,
-        [&](const reactor::timer_service::running_timer& timer, const due_timer& due) {
-            if (void* const object = timer.payload().plain_object()) {
-                expired(object, due.id, never, &doomed);
-            }
-        });
+    reactor_.timers().dispatch_due(last_time, no_budget, [&](auto timer, const due_timer& due) {
+        if (void* const object = timer.payload().plain_object()) {
+            expired(object, due.id, never, &doomed);
+        }
+    });
     while (loop_timer* const timer = first_listed()) {
         const optional_scope hold(timer->lock_, locked_);
         unlist(*timer);

@@ -29,7 +29,7 @@ wait_result semaphore::acquire_waiting(time_point deadline) {
                                              std::memory_order_relaxed)) {
                 continue;
             }
-            if (((seen - 1) & ~waiters) != 0) notify_one(word_);  // S3
+            if (((seen - 1) & ~waiters) != 0) notify_one(word_);  // SE3
             return wait_result::notified;
         }
         // relaxed, twice: a mark that publishes nothing.

@@ -13,9 +13,9 @@
 //   DestructionConsumesTheRest the destructor waits until all that was pushed is consumed.
 //
 // Invariants
-//   Q1  running_ changes under the lock: to 1 by the push that finds it 0 and starts the consumer,
+//   EQ1  running_ changes under the lock: to 1 by the push that finds it 0 and starts the consumer,
 //       to 0 by the consumer that finds nothing.  So nothing is left without a consumer.
-//   Q2  After that 0, and the unlock, the consumer uses only the address.  join() reads the 0 and
+//   EQ2  After that 0, and the unlock, the consumer uses only the address.  join() reads the 0 and
 //       then takes the lock: everything that the consumer did happens before.
 //
 // Memory orders

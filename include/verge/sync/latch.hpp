@@ -24,8 +24,8 @@
 // a waiter may wait on any number that it has read.
 //
 // Invariants
-//   L1  A latch's word_ only decreases.  A thread that has read 0 need not read it again.
-//   L2  After the step to 0, count_down() and done() use only the address.
+//   LA1  A latch's word_ only decreases.  A thread that has read 0 need not read it again.
+//   LA2  After the step to 0, count_down() and done() use only the address.
 //
 // Memory orders
 //   A step down releases; a waiter that reads 0 acquires.  All steps are read-modify-writes, so the
@@ -79,7 +79,7 @@ protected:
         // release: pairs with the acquire of a wait that reads 0.
         const std::uint32_t was = word_.fetch_sub(n, std::memory_order_release);
         VERGE_ASSERT(was >= n, "verge: a latch or wait_group that counts below 0");
-        if (was == n) notify_all(word_);  // by its address only (L2)
+        if (was == n) notify_all(word_);  // by its address only (LA2)
     }
     void step_up(std::uint32_t n) noexcept {
         // relaxed: publishes nothing.

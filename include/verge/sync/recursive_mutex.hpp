@@ -14,9 +14,9 @@
 //   LetsOneInAtATime, ATimedLockIsNeverEarly, AnInterruptDoesNotEndALock: as mutex.
 //
 // Invariants
-//   R1  owner_ is the waiter that holds mutex_, or null: set after locking, cleared before
+//   RM1  owner_ is the waiter that holds mutex_, or null: set after locking, cleared before
 //       unlocking, by the holder only.
-//   R2  depth_ is the number of locks beyond the first; read and written by the holder only.
+//   RM2  depth_ is the number of locks beyond the first; read and written by the holder only.
 //
 // Memory orders
 //   owner_ is relaxed: it equals the caller only if the caller itself has stored it, which needs no

@@ -23,9 +23,10 @@
 //   waiters  there may be waiters: release() clears the bit and wakes as many as it adds permits
 //
 // Invariants
-//   S1  A thread waits only on word_ = {waiters, 0}.
-//   S2  A waiter that was woken takes a permit and sets `waiters`, since there may be others.
-//   S3  If others may wait, and a permit is left after S2, it wakes one more.  That covers a second
+//   SE1  A thread waits only on word_ = {waiters, 0}.
+//   SE2  A waiter that was woken takes a permit and sets `waiters`, since there may be others.
+//   SE3  If others may wait, and a permit is left after SE2, it wakes one more.  That covers a
+//   second
 //       release() that came before the first one's waiter was awake, and so found no `waiters`.
 //       The wake-up may be spurious: that waiter then waits again, behind the others.
 //

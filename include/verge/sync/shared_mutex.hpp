@@ -28,11 +28,11 @@
 //   asleep   the first in the queue waits on word_: the unlock that makes it free wakes it
 //
 // Invariants
-//   W1  The first in the queue is the holder of line_.  All others wait for that mutex, in order.
-//   W2  Only the first in the queue writes line and asleep.  So at most one waits on word_.
-//   W3  While line is set, readers only falls and writer is only cleared, except by the first in
+//   SM1  The first in the queue is the holder of line_.  All others wait for that mutex, in order.
+//   SM2  Only the first in the queue writes line and asleep.  So at most one waits on word_.
+//   SM3  While line is set, readers only falls and writer is only cleared, except by the first in
 //       the queue.  So word_ never returns to a value that the first in the queue has read.
-//   W4  unlock() and unlock_shared() access word_ once, and then use only its address.
+//   SM4  unlock() and unlock_shared() access word_ once, and then use only its address.
 //
 // Memory orders
 //   A lock acquires and an unlock releases.  Every write of word_ is a read-modify-write, so that a
@@ -125,7 +125,7 @@ private:
     // Queues up.  `as` is what it adds to word_: writer, or one_reader.
     bool lock_in_line(time_point deadline, std::uint32_t as);
 
-    // Written by threads that lock and unlock; line and asleep as in W2.
+    // Written by threads that lock and unlock; line and asleep as in SM2.
     std::atomic<std::uint32_t> word_{0};
     mutex line_;
 };

@@ -118,7 +118,7 @@ TYPED_TEST(Semaphore, ReleasingManyWakesAsMany) {
     s.release(3);
     while (passed.load() != 3)
         TypeParam::yield();
-    team<TypeParam>::wait_for_waiters(word_of(s), 2);  // one may have been woken in vain (S3)
+    team<TypeParam>::wait_for_waiters(word_of(s), 2);  // one may have been woken in vain (SE3)
     EXPECT_EQ(passed.load(), 3);
     s.release(2);
 }

@@ -25,11 +25,11 @@
 //       +--------------------------push()------------------------+
 //
 // Invariants
-//   B1  Only take() changes the word from operations to anything else: none is lost.
-//   B2  Only the first push after fall_asleep() is told to wake the loop.
-//   B3  fall_asleep() fails if there are operations.
-//   B4  take() returns the operations in the order of the pushes.
-//   B5  Once its operation can be taken, a producer touches no memory of the loop unless it has
+//   OI1  Only take() changes the word from operations to anything else: none is lost.
+//   OI2  Only the first push after fall_asleep() is told to wake the loop.
+//   OI3  fall_asleep() fails if there are operations.
+//   OI4  take() returns the operations in the order of the pushes.
+//   OI5  Once its operation can be taken, a producer touches no memory of the loop unless it has
 //       counted itself before.  Only a producer that has read `asleep` counts itself.
 //
 // Memory orders
