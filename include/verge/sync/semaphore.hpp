@@ -26,9 +26,8 @@
 //   SE1  A thread waits only on word_ = {waiters, 0}.
 //   SE2  A waiter that was woken takes a permit and sets `waiters`, since there may be others.
 //   SE3  If others may wait, and a permit is left after SE2, it wakes one more.  That covers a
-//   second
-//       release() that came before the first one's waiter was awake, and so found no `waiters`.
-//       The wake-up may be spurious: that waiter then waits again, behind the others.
+//        second release() that came before the first one's waiter was awake, and so found no
+//        `waiters`.  The wake-up may be spurious: that waiter then waits again, behind the others.
 //
 // Memory orders
 //   release() releases, an acquire that takes a permit acquires.  Every write is a
