@@ -25,7 +25,7 @@ tests="$tests pkg-config"            # tests/install
 tests="$tests chromium chromium-driver fonts-dejavu-core"   # tests/tool: the live page of verge serve
 
 # The peers of verge-bench, bench/CMakeLists.txt.
-bench='libasio-dev libevent-dev libuv1-dev libev-dev libboost-fiber-dev'
+bench='libasio-dev libevent-dev libuv1-dev libev-dev libboost-fiber-dev golang-go'
 
 case ${1:-all} in
     build) packages=$build programs='g++ cmake ninja' ;;

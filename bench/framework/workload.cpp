@@ -12,12 +12,13 @@ namespace bench {
 namespace {
 
 // Rows and peers are shown in this order; a name that is not here yet comes last.
-constexpr std::array work_order{"rpc",    "rpc-cross", "churn",      "expire", "sparse",
-                                "late",   "burst",     "spawn",      "yield",  "pingpong",
-                                "remote", "sleepers",  "fiber-late", "post",   "loop-timer"};
-constexpr std::array peer_order{
-    "verge", "verge-heap",  "verge-spin", "verge-loop",   "asio",   "libevent",  "libuv",
-    "libev", "boost-fiber", "handrolled", "ref-multimap", "ref-pq", "ref-heap4", "queue-only"};
+constexpr std::array work_order{
+    "rpc",   "rpc-cross", "churn",  "expire",   "sparse",     "late",     "burst", "spawn",
+    "yield", "pingpong",  "remote", "sleepers", "fiber-late", "fairness", "post",  "loop-timer"};
+constexpr std::array peer_order{"verge",        "verge-heap",  "verge-spin", "verge-loop",
+                                "verge-plain",  "asio",        "libevent",   "libuv",
+                                "libev",        "boost-fiber", "go",         "handrolled",
+                                "ref-multimap", "ref-pq",      "ref-heap4",  "queue-only"};
 
 template <class Order>
 bool comes_before(const Order& order, const std::string& a, const std::string& b) {

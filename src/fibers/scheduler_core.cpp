@@ -489,9 +489,8 @@ std::vector<fiber_info> scheduler_core::living() const {
     std::vector<fiber_info> all;
     for_each_unfinished([&](const fiber_ref& each) {
         const fiber_extras* const extras = each.get()->extras();
-        // relaxed: for display.
         all.push_back({each.id(), extras != nullptr ? extras->name() : std::string(),
-                       each.get()->waits_for.load(std::memory_order_relaxed)});
+                       each.get()->waiting_for()});
     });
     return all;
 }
@@ -562,8 +561,7 @@ scheduler::statistics scheduler_core::stats() const {
     const auto count = [&](const fiber_record& r) {
         if (!r.life.seems_unfinished()) return;
         ++all.live;
-        // relaxed: for display.
-        const wait_kind waits_for = r.waits_for.load(std::memory_order_relaxed);
+        const wait_kind waits_for = r.waiting_for();
         if (waits_for == wait_kind::stack) ++all.starved;
         switch (state_of(waits_for)) {
             case fiber_state::runnable:

@@ -8,6 +8,7 @@
 #include <verge/base/detail/assert.hpp>
 #include <verge/sync/cancellation.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <utility>
@@ -37,12 +38,13 @@ callback* function_on(const stack& s) noexcept {
 
 }  // namespace
 
-worker::worker(scheduler_core& core, unsigned index, bool shared) noexcept
+worker::worker(scheduler_core& core, unsigned index, bool shared)
     : queue(shared),
       core_(core),
       index_(index),
       // relaxed: any value that was ever learned will do.
-      lead_(4, duration(lead_of_others.load(std::memory_order_relaxed))) {}
+      lead_(4, duration(lead_of_others.load(std::memory_order_relaxed))),
+      seen_switches_(core.options.max_workers) {}
 
 [[noreturn]] void throw_fiber_exit() {
     throw fiber_exit{};
@@ -97,22 +99,48 @@ void worker::run_native(fiber_record& r) noexcept {
     end_of(r);
 }
 
-// The oldest ready fiber of this worker; every remote_turn picks, one from the remote queue.
+// The oldest ready fiber of this worker.  What others have sent (spawns from outside, sleeps that
+// have ended) gets its turn at the end of a round of picks.  A round has fewer picks the longer
+// fibers run, so that it takes about round_length; and where they suddenly run longer, what others
+// have sent is taken once it was seen for that long.
 fiber_record* worker::next_ready() noexcept {
     if (--picks_left_ == 0) [[unlikely]] {
-        picks_left_ = remote_turn;
-        if (core_.workers.size() > 1) steal_from_stalled();
-        if (core_.any_starved()) [[unlikely]]
-            retry_stack_allocation();
-        if (fiber_record* const r = take_remote(*this)) return r;
+        if (fiber_record* const r = end_round()) return r;
+    } else if (picks_left_ % 8 == 0 && !remote.empty()) [[unlikely]] {
+        if (fiber_record* const r = take_overdue()) return r;
     }
     fiber_record* const r = queue.pop();
     return r != nullptr ? r : take_remote(*this);
 }
 
+[[gnu::noinline]] fiber_record* worker::end_round() noexcept {
+    const time_point now = steady_source{}.now();
+    const duration took = now - std::exchange(round_began_, now);
+    const bool is_long = took >= round_length;
+    // Without overflow: took is not smaller than round_length.
+    round_ = is_long ? static_cast<std::uint32_t>(round_ / (took / round_length + 1))
+                     : std::min(round_ * 2, longest_round);
+    round_ = std::max(round_, 1U);
+    picks_left_ = round_;
+    const std::size_t others = core_.workers.size() - 1;
+    // A check of another worker may cost a cache miss: one a round, but all if the round was long.
+    for (std::size_t i = 0; i < (is_long ? others : std::min<std::size_t>(others, 1)); ++i)
+        steal_from_stalled();
+    if (core_.any_starved()) [[unlikely]]
+        retry_stack_allocation();
+    return take_remote(*this);
+}
+
+[[gnu::noinline]] fiber_record* worker::take_overdue() noexcept {
+    const time_point now = steady_source{}.now();
+    if (remote_seen_ == never) remote_seen_ = now;
+    return now - remote_seen_ < round_length ? nullptr : take_remote(*this);
+}
+
 fiber_record* worker::take_remote(worker& from) noexcept {
     task_list<fiber_record> taken;
     from.remote.take_all(taken);
+    if (&from == this) remote_seen_ = never;
     fiber_record* const first = taken.pop();
     if (!taken.empty()) {
         queue.push_all(taken);
@@ -125,13 +153,13 @@ fiber_record* worker::take_remote(worker& from) noexcept {
 // busy none of them searches, so a busy worker periodically takes some of the fibers in its queue.
 [[gnu::noinline]] void worker::steal_from_stalled() noexcept {
     constexpr std::size_t at_once = 16;
-    const std::size_t turn = turns_++;
-    worker& other = *core_.workers[turn / 2 % core_.workers.size()];
-    if (&other == this) return;
+    const std::size_t count = core_.workers.size();
+    turn_ = (turn_ + 1) % count;
+    if (turn_ == index_) turn_ = (turn_ + 1) % count;
+    worker& other = *core_.workers[turn_];
     // relaxed: a hint.
-    const std::uint64_t before =
-        std::exchange(seen_switches_, other.switches.load(std::memory_order_relaxed));
-    if (turn % 2 == 0 || before != seen_switches_) return;
+    const std::uint64_t now = other.switches.load(std::memory_order_relaxed);
+    if (std::exchange(seen_switches_[turn_], now) != now) return;
     task_list<fiber_record> taken;
     other.remote.take_all(taken);
     bool steals = false;

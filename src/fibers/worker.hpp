@@ -31,8 +31,10 @@
 #include <verge/fibers/detail/stack_pool.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace verge::fibers::detail {
 
@@ -40,7 +42,7 @@ class scheduler_core;
 
 class worker final : public verge::detail::sync::carrier {
 public:
-    worker(scheduler_core& core, unsigned index, bool shared) noexcept;
+    worker(scheduler_core& core, unsigned index, bool shared);
     ~worker() = default;
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
@@ -107,6 +109,8 @@ private:
 
     [[nodiscard]] bool runs_a_stack() const noexcept;
     [[nodiscard]] fiber_record* next_ready() noexcept;
+    [[nodiscard]] fiber_record* end_round() noexcept;
+    [[nodiscard]] fiber_record* take_overdue() noexcept;
     [[nodiscard]] fiber_record* find_work() noexcept;
     [[nodiscard]] fiber_record* search_all_queues() noexcept;
     [[nodiscard]] fiber_record* take_remote(worker& from) noexcept;
@@ -126,8 +130,8 @@ private:
     static void fiber_main(void* record) noexcept;
     static void run_function(fiber_record& self, callback& fn) noexcept;
 
-    // Picks between two checks of the remote queue.
-    static constexpr std::uint32_t remote_turn = 61;
+    static constexpr std::uint32_t longest_round = 61;  // picks
+    static constexpr duration round_length = std::chrono::microseconds(200);
     static constexpr std::size_t stack_batch = 32;
     static constexpr std::size_t record_batch = 32;
 
@@ -140,10 +144,13 @@ private:
     fiber_record* left_ = nullptr;         // the fiber that was left, and what follows
     waiter::epoch left_epoch_ = 0;         // if it waits
     after after_ = after::nothing;
-    std::uint32_t picks_left_ = remote_turn;  // until the remote queue gets its turn
-    std::size_t turns_ = 0;                   // of these; for steal_from_stalled()
-    std::uint64_t seen_switches_ = 0;         // of the worker checked last
-    verge::detail::driver::wake_lead lead_;   // of sleeping fibers
+    std::uint32_t round_ = 1;       // picks of the present round
+    std::uint32_t picks_left_ = 1;  // of these
+    time_point round_began_{};
+    time_point remote_seen_ = never;            // when the remote queue was first seen with tasks
+    std::size_t turn_ = 0;                      // the worker that steal_from_stalled() checked last
+    verge::detail::driver::wake_lead lead_;     // of sleeping fibers
+    std::vector<std::uint64_t> seen_switches_;  // of each worker, when it was checked last
     stack_list stacks_[3];
     task_list<fiber_record> free_records_;
     task_list<fiber_record> used_records_;

@@ -160,13 +160,20 @@ wait_result wait_joining(word_type& word, std::uint32_t expected, time_point dea
     waiter& self = detail::sync::current();
     if (self.in_force().no_unwind != 0) return wait_uninterrupted(word, expected, deadline);
     // An interrupt that comes meanwhile is for the next wait.
-    struct put_back {
-        waiter& self;
-        bool interrupted = false;
+    class put_back {
+    public:
+        explicit put_back(waiter& of) noexcept : self_(of) {}
         ~put_back() {
-            if (interrupted) self.request(waiter::interrupt_request);
+            if (interrupted) self_.request(waiter::interrupt_request);
         }
-    } keep{self};
+        put_back(const put_back&) = delete;
+        put_back& operator=(const put_back&) = delete;
+
+        bool interrupted = false;
+
+    private:
+        waiter& self_;
+    } keep(self);
     for (;;) {
         const wait_result why = wait_on(word, expected, deadline, true, wait_kind::word, {}).why;
         if (why == wait_result::stopped) self.unwind();

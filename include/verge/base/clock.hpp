@@ -45,27 +45,49 @@ inline constexpr time_point last_time = never - duration(1);
     return time_point(duration(sum));
 }
 
-/// A duration in whole units coarser than a nanosecond, such as hours.
-template <class T>
-concept coarse_duration =
-    std::signed_integral<typename T::rep> &&
-    std::same_as<T, std::chrono::duration<typename T::rep, typename T::period>> &&
-    (std::ratio_divide<typename T::period, std::nano>::num > 1) &&
-    (std::ratio_divide<typename T::period, std::nano>::den == 1);
+namespace detail {
 
-/// Converts to nanoseconds, saturating at duration::min() and duration::max(): hours::max() does
-/// not fit into 64 bits.
-template <coarse_duration Delay>
-[[nodiscard]] constexpr duration saturated(Delay delay) noexcept {
-    using wide = std::chrono::duration<std::int64_t, typename Delay::period>;
-    constexpr wide most = std::chrono::duration_cast<wide>(duration::max());
-    if (wide(delay) > most) return duration::max();
-    if (wide(delay) < -most) return duration::min();
-    return std::chrono::duration_cast<duration>(wide(delay));
+template <class T>
+inline constexpr bool is_chrono_duration = false;
+template <class Rep, class Period>
+inline constexpr bool is_chrono_duration<std::chrono::duration<Rep, Period>> = true;
+
+}  // namespace detail
+
+/// A duration in other units than `duration`: hours, duration<double>, unsigned milliseconds.
+template <class T>
+concept other_duration = detail::is_chrono_duration<T> && !std::same_as<T, duration>;
+
+/// Converts a duration: rounds up, and saturates at To::min() and To::max() where it does not fit,
+/// as hours::max() does not fit into 64 bits of nanoseconds.  Not a number is To::max().
+template <class To, class Rep, class Period>
+[[nodiscard]] constexpr To saturated_to(const std::chrono::duration<Rep, Period>& from) noexcept {
+    using factor = std::ratio_divide<Period, typename To::period>;
+    if constexpr (std::integral<Rep> && std::integral<typename To::rep>) {
+        __extension__ using wide = __int128;
+        const wide product = wide{from.count()} * wide{factor::num};
+        const wide down = product / factor::den;  // towards 0
+        const wide up = down + (product > 0 && down * factor::den != product ? 1 : 0);
+        if (up >= wide{To::max().count()}) return To::max();
+        if (up <= wide{To::min().count()}) return To::min();
+        return To(static_cast<typename To::rep>(up));
+    } else {
+        using wide = std::chrono::duration<long double, typename To::period>;
+        const wide exact(from);
+        if (!(exact < wide(To::max()))) return To::max();  // also if it is not a number
+        if (exact <= wide(To::min())) return To::min();
+        return std::chrono::ceil<To>(exact);
+    }
 }
 
-/// deadline_after() for a coarse delay.
-template <coarse_duration Delay>
+/// saturated_to nanoseconds.
+template <other_duration Delay>
+[[nodiscard]] constexpr duration saturated(const Delay& delay) noexcept {
+    return saturated_to<duration>(delay);
+}
+
+/// deadline_after() for a delay in other units.
+template <other_duration Delay>
 [[nodiscard]] constexpr time_point deadline_after(time_point now, Delay delay) noexcept {
     const duration whole = saturated(delay);
     return whole == duration::max() ? never : deadline_after(now, whole);
@@ -106,8 +128,8 @@ public:
         if (origin == never) throw std::invalid_argument("verge::tick_scale: the origin is never");
     }
 
-    /// The same for a resolution in coarser units: hours::max() is duration::max().
-    template <coarse_duration Resolution>
+    /// The same for a resolution in other units: hours::max() is duration::max().
+    template <other_duration Resolution>
     constexpr explicit tick_scale(Resolution resolution, time_point origin = time_point{})
         : tick_scale(saturated(resolution), origin) {}
 

@@ -48,7 +48,7 @@ public:
     void advance_to(time_point when) noexcept;
 
     /// advance() in coarser units, saturating at last_time.
-    template <coarse_duration By>
+    template <other_duration By>
     void advance(By by) noexcept {
         const duration whole = saturated(by);
         if (whole == duration::max()) {

@@ -218,8 +218,8 @@ public:
     /// a timerfd: then the watcher is never notified.
     bool set_alarm(alarm_clock which, duration when) noexcept;
 
-    /// The same in coarser units: hours::max() is duration::max().
-    template <coarse_duration When>
+    /// The same in other units: hours::max() is duration::max().
+    template <other_duration When>
     bool set_alarm(alarm_clock which, When when) noexcept {
         return set_alarm(which, saturated(when));
     }

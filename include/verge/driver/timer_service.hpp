@@ -45,6 +45,7 @@
 #include <verge/driver/due_timer.hpp>
 #include <verge/driver/timer_service_options.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -127,7 +128,7 @@ public:
         shard::prepare(opts.locks);
         shards_ = std::make_unique<shard[]>(shard_count_);
         for (std::size_t i = 0; i < shard_count_; ++i) {
-            shards_[i].start(to_tick(opts.start), opts.locks);
+            shards_[i].start(to_tick(opts.start), opts.locks, this);
             const std::size_t share =
                 opts.reserve / shard_count_ + (opts.reserve % shard_count_ != 0 ? 1 : 0);
             shards_[i].adopt(shard::pool::make_chunks(share));
@@ -184,7 +185,9 @@ public:
 
     /// Arms a timer for a time in [earliest, latest] that timers with slack share.
     timer_id arm_between(time_point earliest, time_point latest, Payload payload) {
-        return arm_by([from = to_tick(earliest), to = to_tick(latest)](
+        // A range until `never` ends at the last time that comes.
+        const tick to = earliest == never ? never_tick : to_tick(std::min(latest, last_time));
+        return arm_by([from = to_tick(earliest), to](
                           auto& wheel, auto& entry) { wheel.arm_in_range(entry, from, to); },
                       std::move(payload));
     }
@@ -200,13 +203,15 @@ public:
         return result;
     }
 
-    /// As cancel; if it is running, waits until the callback has ended and returns `gone`.  Called
-    /// from that callback, returns `running`.
+    /// As cancel; if it is running, or another thread is destroying its payload, waits until that
+    /// has ended and returns `gone`: then nothing of the timer is left.  Called from its callback
+    /// or from the destructor of its payload, returns `running`.
     cancel_result cancel_and_wait(timer_id id) noexcept {
         shard* const s = shard_of(id);  // once: when the timer has ended, its id may name none
+        if (s == nullptr) return cancel_result::gone;
         const cancel_result result = cancel(id);
-        if (result != cancel_result::running) return result;
-        if (Platform::running_scope::inside_timer(id)) return result;
+        if (result == cancel_result::cancelled) return result;
+        if (Platform::running_scope::inside_timer(id)) return cancel_result::running;
         s->wait_for(id);
         return cancel_result::gone;
     }
@@ -386,12 +391,14 @@ public:
             shards_[i].close();
     }
 
-    /// Waits until no callback is running, except those that the calling thread is inside of.
+    /// Waits until no callback is running and no payload is being destroyed, except those that the
+    /// calling thread is inside of.
     void wait_idle() noexcept {
         for (std::size_t i = 0; i < shard_count_; ++i) {
             std::size_t own = 0;
+            timer_id last;  // a callback and the destructor of its payload are one timer
             Platform::running_scope::for_each_inside(this, [&](timer_id id) {
-                if (shard_of(id) == &shards_[i]) ++own;
+                if (id != std::exchange(last, id) && shard_of(id) == &shards_[i]) ++own;
             });
             shards_[i].wait_idle(own);
         }

@@ -165,6 +165,10 @@ public:
     [[nodiscard]] bool wait_for(duration d) const {
         return ref_.wait_until(deadline_after(steady_source{}.now(), d));
     }
+    template <other_duration Delay>
+    [[nodiscard]] bool wait_for(Delay d) const {
+        return wait_for(saturated(d));
+    }
 
     /// Waits for the end and returns the value, or throws the exception that left the function; or
     /// std::bad_optional_access if the fiber ended by this_fiber::exit().  Empties the handle.

@@ -78,16 +78,16 @@ enum class fiber_state : std::uint8_t {
     waiting,  // for something else: see wait_kind
 };
 
-[[nodiscard]] constexpr fiber_state state_of(wait_kind waits_for) noexcept {
-    if (waits_for == wait_kind::nothing) return fiber_state::runnable;
-    return waits_for == wait_kind::sleep ? fiber_state::sleeping : fiber_state::waiting;
+[[nodiscard]] constexpr fiber_state state_of(verge::wait_kind waits_for) noexcept {
+    if (waits_for == verge::wait_kind::nothing) return fiber_state::runnable;
+    return waits_for == verge::wait_kind::sleep ? fiber_state::sleeping : fiber_state::waiting;
 }
 
 /// A snapshot of a fiber that has not ended.
 struct fiber_info {
     fiber_id id;
     std::string name;
-    wait_kind waits_for = wait_kind::nothing;
+    verge::wait_kind waits_for = verge::wait_kind::nothing;
 
     [[nodiscard]] fiber_state state() const noexcept { return state_of(waits_for); }
 };

@@ -57,7 +57,7 @@ void yield() noexcept;
 fibers::sleep_result sleep_until(time_point deadline);
 fibers::sleep_result sleep_for(duration d);
 
-template <coarse_duration Delay>
+template <other_duration Delay>
 fibers::sleep_result sleep_for(Delay d) {
     return sleep_for(saturated(d));
 }

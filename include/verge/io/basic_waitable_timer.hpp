@@ -58,11 +58,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
 namespace verge {
+
+namespace detail::io {
+
+template <class T, class Own>
+concept duration_other_than = is_chrono_duration<T> && !std::same_as<T, Own>;
+
+}  // namespace detail::io
 
 /// A timer: an expiry, and any number of waits for it.  The execution context of its executor must
 /// outlive it.  `WaitTraits` converts times of `Clock` to real time, for clocks that run
@@ -87,8 +95,8 @@ public:
 
     /// A timer on an executor, or on the executor of a context.  Without an expiry, it is the
     /// clock's epoch: a wait is due at once.  With a time point, or a delay from now, that is the
-    /// expiry.  Throws std::bad_alloc, and std::system_error if the context's reactor cannot be
-    /// made.
+    /// expiry; a delay may be of any unit, and saturates.  Throws std::bad_alloc, and
+    /// std::system_error if the context's reactor cannot be made.
     explicit basic_waitable_timer(const Executor& ex) : handle_(ex) {}
     basic_waitable_timer(const Executor& ex, const time_point& expiry) : handle_(ex) {
         set(expiry, {});
@@ -96,6 +104,9 @@ public:
     basic_waitable_timer(const Executor& ex, const duration& delay) : handle_(ex) {
         set(after(delay), {});
     }
+    template <detail::io::duration_other_than<duration> Delay>
+    basic_waitable_timer(const Executor& ex, const Delay& delay)
+        : basic_waitable_timer(ex, saturated_to<duration>(delay)) {}
     template <detail::io::context_with_executor Context>
     explicit basic_waitable_timer(Context& context) : handle_(context.get_executor()) {}
     template <detail::io::context_with_executor Context>
@@ -108,6 +119,10 @@ public:
         : handle_(context.get_executor()) {
         set(after(delay), {});
     }
+    template <detail::io::context_with_executor Context,
+              detail::io::duration_other_than<duration> Delay>
+    basic_waitable_timer(Context& context, const Delay& delay)
+        : basic_waitable_timer(context, saturated_to<duration>(delay)) {}
 
     /// Takes the expiry and the pending waits of `other`, which has no waits afterwards and may be
     /// used again.  If memory for the new slot is refused, the waits end with operation_aborted.
@@ -158,6 +173,10 @@ public:
     /// min().  On the steady clock `now` comes from the fast clock, which is up to 3 us ahead: the
     /// expiry is never early.
     std::size_t expires_after(const duration& delay) { return expires_at(after(delay)); }
+    template <detail::io::duration_other_than<duration> Delay>
+    std::size_t expires_after(const Delay& delay) {
+        return expires_after(saturated_to<duration>(delay));
+    }
 
     /// The same with slack, which Asio does not have: waits complete at the expiry or up to `slack`
     /// later, where one wake-up of the loop serves several timers.  `slack` is rounded down to a

@@ -238,7 +238,7 @@ concept not_a_cancellation_type = !std::is_same_v<std::decay_t<T>, cancellation_
 /// early.
 template <class Rep, class Period>
 auto limit_after(const std::chrono::duration<Rep, Period>& time, cancellation_type type) {
-    return own_timer_limit<clock, wait_traits<clock>, duration>{in_nanoseconds(time), type};
+    return own_timer_limit<clock, wait_traits<clock>, duration>{saturated_to<duration>(time), type};
 }
 template <class Clock, class Duration>
 auto limit_at(const std::chrono::time_point<Clock, Duration>& time, cancellation_type type) {
@@ -280,7 +280,8 @@ template <class Clock, class Traits, class Executor, class Rep, class Period>
 [[nodiscard]] auto cancel_after(basic_waitable_timer<Clock, Traits, Executor>& timer,
                                 const std::chrono::duration<Rep, Period>& limit,
                                 cancellation_type type = cancellation_type::terminal) {
-    return partial_limit{detail::io::limit_by(timer, typename Clock::duration(limit), type)};
+    return partial_limit{
+        detail::io::limit_by(timer, saturated_to<typename Clock::duration>(limit), type)};
 }
 /// The same with a token, by terminal cancellation.
 template <class Clock, class Traits, class Executor, class Rep, class Period,

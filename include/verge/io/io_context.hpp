@@ -139,7 +139,7 @@ private:
 
     template <class Rep, class Period>
     static time_point after(const std::chrono::duration<Rep, Period>& time) {
-        return deadline_after(steady_source{}.now(), detail::io::in_nanoseconds(time));
+        return deadline_after(steady_source{}.now(), saturated_to<duration>(time));
     }
 
     template <class Clock, class Duration>

@@ -59,6 +59,10 @@ public:
           policy_(policy) {
         restart();
     }
+    /// The same for a period in other units: hours::max() is never.
+    template <class Place, other_duration Period>
+    basic_periodic_timer(Place&& where, Period period, missed_ticks policy = missed_ticks::skip)
+        : basic_periodic_timer(std::forward<Place>(where), saturated(period), policy) {}
 
     /// The executor that handlers without one of their own are called by.
     [[nodiscard]] executor_type get_executor() const noexcept { return timer_.get_executor(); }
@@ -72,6 +76,10 @@ public:
     void restart(duration period) {
         period_ = std::max(period, duration(1));
         restart();
+    }
+    template <other_duration Period>
+    void restart(Period period) {
+        restart(saturated(period));
     }
 
     /// When the next tick is due; after a completed wait, when that tick was due.

@@ -31,15 +31,6 @@ namespace verge {
 
 namespace detail::io {
 
-/// A duration in whole nanoseconds: rounded up, and saturated at the ends of the range.
-template <class D>
-duration in_nanoseconds(const D& d) {
-    using wide = std::chrono::duration<long double, std::nano>;
-    if (wide(d) >= wide(duration::max())) return duration::max();
-    if (wide(d) <= wide(duration::min())) return duration::min();
-    return std::chrono::ceil<duration>(d);
-}
-
 /// How long to wait, by `Traits`, for a time of a clock that is later than `now`.
 template <class Clock, class Traits>
 duration time_left(const typename Clock::time_point& until, const typename Clock::time_point& now) {
@@ -48,7 +39,7 @@ duration time_left(const typename Clock::time_point& until, const typename Clock
     const wide left = wide(until.time_since_epoch()) - wide(now.time_since_epoch());
     const auto limited =
         left >= wide((Clock::duration::max)()) ? (Clock::duration::max)() : until - now;
-    return in_nanoseconds(Traits::to_wait_duration(limited));
+    return saturated_to<duration>(Traits::to_wait_duration(limited));
 }
 
 }  // namespace detail::io

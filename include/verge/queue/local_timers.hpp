@@ -80,8 +80,8 @@ public:
     /// schedule_at(now() + delay).  A negative delay counts as 0.
     timer_id schedule_after(duration delay, callback fn);
 
-    /// The same for a delay in coarser units: hours::max() is never.
-    template <coarse_duration Delay>
+    /// The same for a delay in other units: hours::max() is never.
+    template <other_duration Delay>
     timer_id schedule_after(Delay delay, callback fn) {
         return schedule_at(deadline_after(now(), delay), std::move(fn));
     }
@@ -95,8 +95,8 @@ public:
     /// never, and so is a run that would come after last_time.
     timer_id schedule_every(duration period, callback fn, missed_ticks policy = missed_ticks::skip);
 
-    /// The same for a period in coarser units: hours::max() is never.
-    template <coarse_duration Period>
+    /// The same for a period in other units: hours::max() is never.
+    template <other_duration Period>
     timer_id schedule_every(Period period, callback fn, missed_ticks policy = missed_ticks::skip) {
         return schedule_every(saturated(period), std::move(fn), policy);
     }

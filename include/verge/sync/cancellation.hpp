@@ -138,7 +138,7 @@ template <std::invocable F>
 [[nodiscard]] auto run_within(duration limit, F&& f) {
     return run_until(deadline_after(steady_source{}.now(), limit), std::forward<F>(f));
 }
-template <coarse_duration Limit, std::invocable F>
+template <other_duration Limit, std::invocable F>
 [[nodiscard]] auto run_within(Limit limit, F&& f) {
     return run_within(saturated(limit), std::forward<F>(f));
 }
@@ -151,7 +151,7 @@ template <std::invocable F>
                                        detail::sync::deadline_scope::kind::shields);
     return detail::sync::run_in(scope, std::forward<F>(f));
 }
-template <coarse_duration Limit, std::invocable F>
+template <other_duration Limit, std::invocable F>
 [[nodiscard]] auto shield(Limit limit, F&& f) {
     return shield(saturated(limit), std::forward<F>(f));
 }

@@ -32,6 +32,7 @@
 
 #pragma once
 
+#include <verge/sync/detail/deadline_in.hpp>
 #include <verge/sync/wait.hpp>
 
 #include <atomic>
@@ -102,12 +103,12 @@ requires std::is_invocable_v<Function, Args...>
     return true;
 }
 
-template <class Function, class... Args>
+template <detail::sync::delay Limit, class Function, class... Args>
 requires std::is_invocable_v<Function, Args...>
-[[nodiscard]] bool call_once_for(once_flag& flag, duration limit, Function&& function,
+[[nodiscard]] bool call_once_for(once_flag& flag, Limit limit, Function&& function,
                                  Args&&... args) {
-    return call_once_until(flag, deadline_after(steady_source{}.now(), limit),
-                           std::forward<Function>(function), std::forward<Args>(args)...);
+    return call_once_until(flag, detail::sync::deadline_in(limit), std::forward<Function>(function),
+                           std::forward<Args>(args)...);
 }
 
 /// Calls function(args...) unless a call with this flag has returned; returns when one has.

@@ -31,6 +31,9 @@
 //       collect() sets it, refresh_nearest() raises it.  Cancelling does not change it, which costs
 //       at most one needless wake-up.
 //   T4  After closed was set, nothing becomes armed.
+//   T5  A timer that is running or in_transition is so by one thread, which is inside a
+//   running_scope
+//       of it.  So a wait for the end of all others (wait_for, wait_idle) knows which are its own.
 //
 // Memory orders
 //   nearest  arm and rearm lower it with seq_cst, before they load the service's wake_at; the
@@ -101,6 +104,7 @@ public:
     using pool = slot_pool<entry>;
     using chunk_list = typename pool::chunk_list;
     using lock_type = typename Platform::lock;
+    using running_scope = typename Platform::running_scope;
 
     /// The result of arm().
     struct arm_result {
@@ -117,9 +121,10 @@ public:
         }
     }
 
-    /// Sets the time until the first collect(), and the kind of lock.  Precondition: no timer was
-    /// armed yet.
-    void start(tick now, shard_locks kind) noexcept {
+    /// Sets the time until the first collect(), the kind of lock, and the service that it is a
+    /// shard of.  Precondition: no timer was armed yet.
+    void start(tick now, shard_locks kind, const void* service) noexcept {
+        service_ = service;
         if constexpr (requires { lock_.disable(); }) {
             if (kind == shard_locks::none) lock_.disable();
             if (kind == shard_locks::plain) lock_.disable_bias();
@@ -164,18 +169,26 @@ public:
             e->now = state::in_transition;
             ++in_transition_;
         }
-        make(static_cast<void*>(std::addressof(e->payload)));
+        {
+            const running_scope inside(service_, timer_id(pool::id_of(*e)));
+            make(static_cast<void*>(std::addressof(e->payload)));
+        }
         e->trivial_destroy = has_trivial_destroy(e->payload);
+        arm_result result{{}, never_tick, true};
+        bool has_waiters = false;
         {
             const lock_scope hold(lock_, self);
-            if (!closed_) {
+            if (closed_) {
+                ++counters_.rejected;
+            } else {
                 --in_transition_;
-                return link(*e, place);
+                has_waiters = tell_waiters();
+                result = link(*e, place);
             }
-            ++counters_.rejected;
         }
-        destroy_unlocked(*e);
-        return {{}, never_tick, true};
+        if (has_waiters) Platform::wake_all(ended_);
+        if (result.closed) destroy_unlocked(*e);
+        return result;
     }
 
     /// Ends a timer that has not begun, and destroys its payload outside the lock.  By the thread
@@ -202,14 +215,15 @@ public:
         return cancel_result::cancelled;
     }
 
-    /// Waits until a timer that is running is not.  At once if it is not running.
+    /// Waits until nothing of a timer is left: its callback has returned, or another thread that
+    /// has cancelled or dropped it has destroyed the payload.  At once if it is armed or over.
     void wait_for(timer_id id) noexcept {
         for (;;) {
             std::uint32_t seen = 0;
             {
                 const lock_scope hold(lock_);
                 const entry* const e = pool_.find(id.value());
-                if (e == nullptr || e->now != state::running) return;
+                if (e == nullptr || e->now < state::running) return;
                 seen = expect_end();
             }
             Platform::wait_while(ended_, seen);
@@ -344,11 +358,11 @@ public:
         }
         typename pool::cursor at;
         for (bool more = true; more;) {
-            entry* doomed[64];
-            std::size_t count = 0;
+            entry* doomed = nullptr;
             {
                 const lock_scope hold(lock_);
-                while (count < std::size(doomed)) {
+                // The lock is not held for longer than a few timers.
+                for (int left = 64; left > 0 && doomed == nullptr; --left) {
                     entry* const e = pool_.next_in_use(at);
                     if (e == nullptr) {
                         more = false;
@@ -356,24 +370,31 @@ public:
                     }
                     if (e->now >= state::running) continue;
                     ++counters_.dropped;
+                    if (e->trivial_destroy) {
+                        discard(*e);
+                        continue;
+                    }
+                    // One at a time: a thread is in transition with the timer that it is inside of,
+                    // so that a destructor which waits for all others (T5) does not wait for
+                    // itself.
                     begin_transition(*e);
-                    doomed[count++] = e;
+                    doomed = e;
                 }
                 // relaxed: nothing is armed any more, so no sleep depends on it.
                 if (!more) nearest_.store(never_tick, std::memory_order_relaxed);
             }
-            for (std::size_t i = 0; i < count; ++i)
-                destroy_unlocked(*doomed[i]);
+            if (doomed != nullptr) destroy_unlocked(*doomed);
         }
     }
 
-    /// Waits until no callback is running, except the caller's `own`.
+    /// Waits until no callback is running and no payload is being moved or destroyed, except the
+    /// caller's `own`.
     void wait_idle(std::size_t own) noexcept {
         for (;;) {
             std::uint32_t seen = 0;
             {
                 const lock_scope hold(lock_);
-                if (running_ <= own) return;
+                if (running_ + in_transition_ <= own) return;
                 seen = expect_end();
             }
             Platform::wait_while(ended_, seen);
@@ -441,6 +462,11 @@ private:
     // Counts a callback as ended.  True if there are waiters, to be woken after the unlock.
     bool count_end() noexcept VERGE_REQUIRES(lock_) {
         --running_;
+        return tell_waiters();
+    }
+
+    // running_ or in_transition_ has fallen.  True if there are waiters, as count_end().
+    bool tell_waiters() noexcept VERGE_REQUIRES(lock_) {
         if (waiting_ == 0) return false;
         waiting_ = 0;  // all are woken; a waiter that must wait longer counts itself again
         // relaxed, twice: under the lock, and the kernel compares it when a waiter goes to sleep.
@@ -475,11 +501,19 @@ private:
 
     // in_transition -> free.
     [[gnu::noinline]] void destroy_unlocked(entry& e) noexcept {
-        std::destroy_at(std::addressof(e.payload));
-        const lock_scope hold(lock_);
-        --in_transition_;
-        e.now = state::free;
-        pool_.free(e);
+        {
+            const running_scope inside(service_, timer_id(pool::id_of(e)));
+            std::destroy_at(std::addressof(e.payload));
+        }
+        bool has_waiters = false;
+        {
+            const lock_scope hold(lock_);
+            --in_transition_;
+            e.now = state::free;
+            pool_.free(e);
+            has_waiters = tell_waiters();
+        }
+        if (has_waiters) Platform::wake_all(ended_);
     }
 
     // armed or due -> free, of a timer whose payload needs no destructor.
@@ -518,6 +552,7 @@ private:
     timing_wheel<entry> wheel_ VERGE_GUARDED_BY(lock_);
     std::size_t running_ VERGE_GUARDED_BY(lock_) = 0;
     std::size_t in_transition_ VERGE_GUARDED_BY(lock_) = 0;
+    const void* service_ = nullptr;   // written by start(); names the service in running scopes
     atomic<std::uint32_t> ended_{0};  // a futex: changes when a callback ends and has waiters
 };
 

@@ -215,7 +215,7 @@ private:
         const timer* const first = earliest();
         if (first == nullptr) return std::nullopt;
         const clock_time now = Clock::now();
-        next_look look{duration::zero(), in_nanoseconds(first->expiry_.time_since_epoch())};
+        next_look look{duration::zero(), saturated_to<duration>(first->expiry_.time_since_epoch())};
         if (first->expiry_ > now) look.wait = time_left<Clock, Traits>(first->expiry_, now);
         return look;
     }

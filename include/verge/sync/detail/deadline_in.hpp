@@ -10,9 +10,9 @@
 
 namespace verge::detail::sync {
 
-/// Nanoseconds, or anything that becomes nanoseconds without loss or by saturation.
+/// Any duration: it becomes nanoseconds, rounded up and saturated.
 template <class T>
-concept delay = coarse_duration<T> || std::convertible_to<T, duration>;
+concept delay = other_duration<T> || std::convertible_to<T, duration>;
 
 template <delay Delay>
 [[nodiscard]] time_point deadline_in(Delay from_now) noexcept {

@@ -145,6 +145,11 @@ public:
                                         reason_shift);
     }
 
+    /// Whether the owner has left its stack and nobody has ended its wait: for display.
+    [[nodiscard]] bool is_parked() const noexcept {
+        return (word_.load(std::memory_order_relaxed) & parked) != 0;  // relaxed: for display
+    }
+
 private:
     // Bits: 0 parked, 1 interruptible (only together with it), 2-3 reason, 4-5 requests, 8-63
     // epoch.

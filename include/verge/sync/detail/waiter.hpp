@@ -149,6 +149,13 @@ public:
     /// Clears an interrupt.  By the owner.
     void consume_interrupt() noexcept { cell_.take_away(interrupt_request); }
 
+    /// What it waits for at this moment: for statistics and debuggers.  Once a wait has ended, its
+    /// owner is runnable, also if it has not run yet.  By any thread.
+    [[nodiscard]] wait_kind waiting_for() const noexcept {
+        const wait_kind kind = waits_for.load(std::memory_order_relaxed);  // relaxed: for display
+        return kind == wait_kind::stack || cell_.is_parked() ? kind : wait_kind::nothing;
+    }
+
     // Written by the owner, and by its creator before the first run; for statistics and debuggers.
     std::atomic<wait_kind> waits_for{wait_kind::nothing};
 
